@@ -1,0 +1,65 @@
+# Every target sets itself up: Python 3.11 or newer with venv is all that a fresh machine needs.
+# The set-up lives in .venv and is repeated only when pyproject.toml changes.
+
+PYTHON ?= python3
+WORKERS ?= auto
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+DEMO_ARGS ?=
+
+BIN := .venv/bin
+LOCK := $(if $(shell command -v flock 2>/dev/null),flock .venv.lock)
+
+# One thread for each worker: linear algebra would otherwise start as many threads as cores in every worker.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+# Runs under a lock, so that two set-ups at once wait for each other; the stamp is written last, so that an
+# interrupted one is taken up again.
+define SETUP
+stamp=".venv/.ready-$$1"
+if [ "$$stamp" -nt pyproject.toml ]; then exit 0; fi
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+  echo "clearfold needs Python 3.11 or newer. Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then
+  $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || {
+    echo "$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+  $(PYTHON) -m venv --clear .venv
+fi
+echo "Setting up .venv with clearfold[$$1]; this takes a minute or two, once."
+$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$$1]"
+touch "$$stamp"
+endef
+export SETUP
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench bench-quick docs clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: .venv/.ready-all ## the first look: embed a real data set and write a report
+	$(BIN)/clearfold demo $(DEMO_ARGS)
+
+test: .venv/.ready-dev ## all tests, doctests and documentation examples
+	$(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+lint: .venv/.ready-dev ## style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.ready-all ## all benchmarks (long)
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+bench-quick: .venv/.ready-all ## the benchmarks in small
+	$(BIN)/python -m benchmarks --quick $(BENCH_ARGS)
+
+docs: .venv/.ready-dev ## the documentation, into site/
+	$(BIN)/mkdocs build --strict
+
+clean: ## remove all that these targets made, .venv included
+	rm -rf .venv .venv.lock build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.ready-%: pyproject.toml
+	@$(LOCK) sh -euc "$$SETUP" setup $*

@@ -1,0 +1,24 @@
+"""Where does each case lie? Nonlinear embeddings, also for cases that arrive later."""
+
+from clearfold.embedding.choice import ResidualVariance, Search, residual_variance, search
+from clearfold.embedding.graph_embedding import GraphEmbedding
+from clearfold.embedding.isomap import Isomap
+from clearfold.embedding.kernel_pca import KernelPCA
+from clearfold.embedding.landmarks import LandmarkEmbedding
+from clearfold.embedding.laplacian_eigenmap import LaplacianEigenmap
+from clearfold.embedding.locally_linear import LocallyLinearEmbedding
+from clearfold.embedding.pca import PCA
+
+__all__ = [
+    "PCA",
+    "GraphEmbedding",
+    "Isomap",
+    "KernelPCA",
+    "LandmarkEmbedding",
+    "LaplacianEigenmap",
+    "LocallyLinearEmbedding",
+    "ResidualVariance",
+    "Search",
+    "residual_variance",
+    "search",
+]

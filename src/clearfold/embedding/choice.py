@@ -1,0 +1,181 @@
+"""Choosing the number of coordinates, the neighbours and the bandwidth by residual variance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clearfold.embedding.spectral import Matrix
+from clearfold.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clearfold.embedding.estimator import SpectralEmbedder
+
+
+def variance_curve(coordinates: Matrix, distances: Matrix) -> Matrix:
+    """1 - rho(D_E, D_G) for the first 1, 2, ... coordinates (FINE eq. 19), rho over all pairs of samples."""
+    upper = np.triu_indices(len(coordinates), 1)
+    target = distances[upper]
+    target = target - target.mean()
+    target /= np.linalg.norm(target) or 1.0
+    squared = np.zeros(len(target))
+    curve = np.empty(coordinates.shape[1])
+    for h, column in enumerate(coordinates.T):
+        squared += (column[upper[0]] - column[upper[1]]) ** 2
+        length = np.sqrt(squared)
+        length -= length.mean()
+        curve[h] = 1.0 - float(target @ length) / (float(np.linalg.norm(length)) or 1.0)
+    return curve
+
+
+def elbow(curve: Matrix, n_samples: int) -> int:
+    """Number of coordinates where the curve lies farthest below its chord, within [2, min(20, n/4)]."""
+    most = min(20, max(2, n_samples // 4), len(curve))
+    if most <= 2:
+        return most
+    head = curve[:most]
+    chord = np.linspace(head[0], head[-1], most)
+    return int(np.clip(np.argmax(chord - head) + 1, 2, most))
+
+
+@dataclass(frozen=True)
+class ResidualVariance:
+    """Residual variance for 1, 2, ... coordinates, and the number at the elbow."""
+
+    values: Matrix
+    chosen: int
+
+    def __repr__(self) -> str:
+        at = self.values[self.chosen - 1]
+        return f"ResidualVariance(elbow at {self.chosen} of {len(self.values)} coordinates: {at:.4f})"
+
+    @property
+    def minimum(self) -> int:
+        """Number of coordinates at the bare minimum, as FINE prints it: often simply all of them."""
+        return int(self.values.argmin()) + 1
+
+    def frame(self) -> pd.DataFrame:
+        """One row for each number of coordinates."""
+        import pandas as pd
+
+        return pd.DataFrame({"n_components": np.arange(1, len(self.values) + 1), "residual_variance": self.values})
+
+    def plot(self, ax: Any = None) -> Any:
+        """The curve with its elbow marked."""
+        from clearfold.plot import curve
+
+        return curve(self.values, self.chosen, ax=ax)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Residual variance of every setting, and the setting whose elbow is lowest.
+
+    table : DataFrame with n_neighbors, bandwidth (where tried), n_components, residual_variance, is_elbow
+    best : the parameters to set
+    """
+
+    table: pd.DataFrame
+    best: dict[str, Any]
+    estimator: SpectralEmbedder
+
+    def __repr__(self) -> str:
+        setting = ", ".join(f"{name}={value}" for name, value in self.best.items())
+        return f"Search({len(self.table)} settings; best: {setting})"
+
+    def best_estimator(self) -> SpectralEmbedder:
+        """An unfitted embedding with the best setting."""
+        from sklearn.base import clone
+
+        return clone(self.estimator).set_params(**self.best)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Residual variance against the number of coordinates, a line for each other setting."""
+        from clearfold.plot import lines
+
+        names = [name for name in ("n_neighbors", "bandwidth") if name in self.table]
+        frame = self.table.assign(
+            setting=[", ".join(f"{n}={row[n]:.4g}" for n in names) for _, row in self.table.iterrows()]
+        )
+        return lines(frame, "n_components", "residual_variance", "setting", ax=ax)
+
+
+def residual_variance(embedding: SpectralEmbedder, X: Any, max_components: int | None = None) -> ResidualVariance:
+    """Residual variance 1 - rho(D_E, D_G) of an embedding of X with 1, 2, ... coordinates, and its elbow.
+
+    D_G are Euclidean distances for PCA, path lengths for Isomap, kernel-induced distances otherwise.
+    The bare minimum tends to all coordinates; the elbow is the choice that means something.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from clearfold.embedding import PCA
+    >>> residual_variance(PCA(), load_iris().data)
+    ResidualVariance(elbow at 2 of 4 coordinates: 0.0010)
+    """
+    samples = embedding._samples(X)
+    curve = _curve(embedding, samples.remember_distances(), max_components or samples.size)
+    return ResidualVariance(curve, elbow(curve, samples.size))
+
+
+def search(
+    embedding: SpectralEmbedder,
+    X: Any,
+    *,
+    n_neighbors: Any = None,
+    bandwidth: Any = None,
+    max_components: int = 20,
+) -> Search:
+    """Residual variance over all settings of neighbours, bandwidth and number of coordinates.
+
+    Distances are computed once, paths once for each number of neighbours, eigenvectors once for each pair
+    (neighbours, bandwidth); numbers of coordinates share them all. n^2 memory.
+
+    Parameters
+    ----------
+    embedding : an unfitted embedding; its other parameters stay as they are
+    n_neighbors, bandwidth : values to try; only where the embedding has such a parameter
+    max_components : largest number of coordinates to try
+    """
+    import pandas as pd
+    from sklearn.base import clone
+
+    grid = {
+        name: list(values)
+        for name, values in (("n_neighbors", n_neighbors), ("bandwidth", bandwidth))
+        if values is not None
+    }
+    unknown = [name for name in grid if name not in embedding.get_params()]
+    if unknown or not all(grid.values()):
+        raise InputError(
+            f"a search over {sorted(grid)} came for {type(embedding).__name__}, "
+            f"which has {sorted(embedding.get_params())}. "
+            "Give values only for parameters that the embedding has, and at least one for each."
+        )
+    samples = embedding._samples(X).remember_distances()
+    tables = []
+    for setting in product(*grid.values()):
+        values = dict(zip(grid, setting, strict=True))
+        curve = _curve(clone(embedding).set_params(**values), samples, max_components)
+        chosen = elbow(curve, samples.size)
+        frame = ResidualVariance(curve, chosen).frame()
+        tables.append(
+            frame.assign(**values, is_elbow=frame["n_components"] == chosen)[[*grid, *frame.columns, "is_elbow"]]
+        )
+    table = pd.concat(tables, ignore_index=True)
+    elbows = table[table["is_elbow"]]
+    first = int(elbows["residual_variance"].to_numpy().argmin())
+    best = {name: elbows[name].to_list()[first] for name in [*grid, "n_components"]}
+    return Search(table, best, embedding)
+
+
+def _curve(embedding: SpectralEmbedder, samples: Any, most: int) -> Matrix:
+    operator = embedding._operator(samples)
+    spectrum = operator.decompose(min(most, samples.size))
+    embedding._check_rank(1, spectrum.rank)
+    return variance_curve(spectrum.coordinates[:, :most], embedding._approximated_distances(operator, samples))

@@ -1,0 +1,203 @@
+"""What every embedding does alike: check what came, decompose, keep the rule for new samples."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from clearfold.embedding.affinity import Features, Samples, as_samples, blocks, median_distance
+from clearfold.embedding.choice import elbow, variance_curve
+from clearfold.embedding.neighbors import NeighborGraph, neighbor_graph
+from clearfold.embedding.operator import Operator, Spectrum
+from clearfold.embedding.spectral import Matrix, warn_if_near_equal
+from clearfold.errors import InputError, IsolatedQueryWarning
+
+HINTS = {
+    "NaN": "Impute or drop missing values first, for instance with sklearn.impute.SimpleImputer in a pipeline.",
+    "infinity": "Replace or drop infinite values first.",
+    "could not convert string": "Pass numeric features only; leave labels and identifiers out of X.",
+    "feature names": "Pass the same columns as in fit, in the same order.",
+    "is expecting": "Pass the same columns as in fit.",
+    "minimum of": "Give more samples.",
+}
+
+
+class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Coordinates of samples from the spectrum of an operator, and of new samples by the operator's own rule.
+
+    A subclass says which operator stands for its samples (`_operator`) and how new samples are compared (`_place`).
+    """
+
+    n_components: int | str
+    metric: str
+    _METRICS: ClassVar[tuple[str, ...]] = ("euclidean", "precomputed")
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the coordinates of the rows of X (or of the samples whose distances X holds).
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n, m); with metric="precomputed" distances of shape (n, n)
+        y : ignored, here for pipelines
+        """
+        self._fit_samples(self._samples(X), y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Matrix:
+        """`fit`, then the coordinates of the same rows."""
+        return self.fit(X, y, **fit_params).embedding_
+
+    def transform(self, X: Any) -> Matrix:
+        """Coordinates of new samples; each one's depend on nothing but itself and the fitted samples.
+
+        Parameters
+        ----------
+        X : rows with the columns of fit; with metric="precomputed" distances (rows) to the fitted samples (columns)
+        """
+        coordinates, isolated = self._placed(X)
+        if isolated.any():
+            rows = np.flatnonzero(isolated)
+            warnings.warn(
+                f"{len(rows)} of {len(isolated)} new samples have (almost) no affinity to any fitted one and were "
+                f"given the place of the nearest (rows {', '.join(map(str, rows[:10]))}"
+                f"{', ...' if len(rows) > 10 else ''}). Treat these places as unknown, or fit again with such samples, "
+                "a larger bandwidth or a larger neighbourhood.",
+                IsolatedQueryWarning,
+                stacklevel=2,
+            )
+        return coordinates
+
+    def isolated(self, X: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which new samples have (almost) no affinity to any fitted one: their coordinates are those of the nearest."""
+        return self._placed(X)[1]
+
+    @abstractmethod
+    def _operator(self, samples: Samples, y: Any = None) -> Operator:
+        """The operator that stands for the samples."""
+
+    @abstractmethod
+    def _place(self, X: Features) -> Matrix:
+        """Coordinates of new samples by the operator's rule; NaN where it cannot place one."""
+
+    def _approximated_distances(self, operator: Operator, samples: Samples) -> Matrix:
+        """The distances that the coordinates stand for."""
+        return operator.distances()
+
+    def _fit_samples(self, samples: Samples, y: Any = None) -> None:
+        operator = self._operator(samples, y)
+        spectrum = self._choose(operator, samples)
+        self.eigengap_ = warn_if_near_equal(spectrum.frequencies, spectrum.rank - 1) if spectrum.rank > 1 else 1.0
+        kept = spectrum.head(self.n_components_)
+        self._store(samples, operator, kept)
+
+    def _store(self, samples: Samples, operator: Operator, spectrum: Spectrum) -> None:
+        self._fitted = samples
+        self._rule = operator.rule(spectrum)
+        self.embedding_ = spectrum.coordinates
+        self.eigenvalues_ = spectrum.values
+
+    def _choose(self, operator: Operator, samples: Samples) -> Spectrum:
+        """Spectrum with one coordinate more than wanted, if there is one; sets `n_components_`."""
+        wanted = self.n_components
+        if wanted == "elbow":
+            most = max(2, min(20, samples.size // 4))
+            spectrum = operator.decompose(most + 1)
+            self._check_rank(1, spectrum.rank)
+            curve = variance_curve(spectrum.coordinates[:, :most], self._approximated_distances(operator, samples))
+            self.n_components_ = elbow(curve, samples.size)
+            return spectrum.head(self.n_components_ + 1)
+        if not isinstance(wanted, int | np.integer) or isinstance(wanted, bool) or wanted < 1:
+            raise InputError(f"n_components={wanted!r} came; a whole number of at least 1, or 'elbow', is wanted.")
+        spectrum = operator.decompose(int(wanted) + 1)
+        self._check_rank(int(wanted), spectrum.rank)
+        self.n_components_ = int(wanted)
+        return spectrum
+
+    def _check_rank(self, wanted: int, rank: int) -> None:
+        if rank == 0:
+            raise InputError("all samples are equal: there is nothing to embed. Check that X holds features that vary.")
+        if wanted > rank:
+            raise InputError(
+                f"n_components={wanted} came, but these samples have only {rank} "
+                f"{'coordinate' if rank == 1 else 'coordinates'} above rounding in {type(self).__name__}. "
+                f"Set n_components to at most {rank}, or to 'elbow'."
+            )
+
+    def _graph(self, samples: Samples) -> NeighborGraph:
+        """The neighbour graph, with its health in attributes and warnings."""
+        graph = neighbor_graph(samples, self.n_neighbors)
+        self.n_connected_components_ = graph.n_components
+        self.bridges_ = graph.bridges
+        self.n_duplicates_ = graph.n_duplicates()
+        graph.warn()
+        return graph
+
+    def _bandwidth(self, samples: Samples, power: float = 1.0) -> float:
+        wanted = self.bandwidth
+        if isinstance(wanted, str):
+            if wanted != "median":
+                raise InputError(f"bandwidth={wanted!r} came; 'median' or a number above 0 is wanted.")
+            return median_distance(samples, power)
+        if not np.isfinite(wanted) or wanted <= 0:
+            raise InputError(f"bandwidth={wanted!r} came; 'median' or a number above 0 is wanted.")
+        return float(wanted)
+
+    def _samples(self, X: Any) -> Samples:
+        if self.metric not in self._METRICS:
+            raise InputError(f"metric={self.metric!r} came; {' or '.join(map(repr, self._METRICS))} is wanted.")
+        if self.metric == "precomputed" and sparse.issparse(X):
+            raise InputError("a sparse table of distances came; pass a dense one, where no distance is missing.")
+        return as_samples(self._checked(X, reset=True, least=2), self.metric)
+
+    def _checked(self, X: Any, *, reset: bool, least: int = 1) -> Features:
+        try:
+            checked = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=np.float64,
+                order="C",
+                ensure_min_samples=least,
+            )
+        except (ValueError, TypeError) as error:
+            if isinstance(error, TypeError) and "sparse" not in str(error):
+                raise
+            hint = next((advice for sign, advice in HINTS.items() if sign in str(error)), "")
+            raise InputError(f"{error} {hint}".strip()) from error
+        return sparse.csr_array(checked) if sparse.issparse(checked) else checked
+
+    def _placed(self, X: Any) -> tuple[Matrix, np.ndarray[Any, np.dtype[np.bool_]]]:
+        check_is_fitted(self, "embedding_")
+        X = self._checked(X, reset=False)
+        placed = [self._place(X[rows]) for rows in blocks(X.shape[0], self._fitted.size)]
+        coordinates = np.vstack(placed)
+        isolated = np.isnan(coordinates.sum(axis=1))
+        if isolated.any():
+            nearest, _ = self._fitted.neighbors_of(X[isolated], 1)
+            coordinates[isolated] = self.embedding_[nearest[:, 0]]
+        return coordinates, isolated
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.embedding_.shape[1])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.metric == "precomputed"
+        return tags
+
+
+def at_known(coordinates: Matrix, squared: Matrix, known: Matrix) -> Matrix:
+    """Coordinates of new samples, those that coincide with a fitted sample replaced by that sample's own."""
+    nearest = squared.argmin(axis=1)
+    same = np.flatnonzero(squared[np.arange(len(squared)), nearest] == 0)
+    coordinates[same] = known[nearest[same]]
+    return coordinates

@@ -1,0 +1,145 @@
+"""Graph embedding, also with labels."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from clearfold.embedding.affinity import Features, Samples, exponential
+from clearfold.embedding.estimator import SpectralEmbedder, at_known
+from clearfold.embedding.neighbors import spanning_tree
+from clearfold.embedding.operator import Normalised, Operator, Rows
+from clearfold.embedding.spectral import Matrix
+from clearfold.errors import InputError
+
+
+class GraphEmbedding(SpectralEmbedder):
+    """W y = lambda D y with W = exp(-D^p / s): Y'DY = sum(D), the constant vector left out.
+
+    Equal to BoSE's spectral embedding ((L - W) y = mu L y, mu = 1 - lambda). New samples by Nystrom with their own
+    degree, y(x) = W(x) Y / (lambda d(x)); OSE-SSL eq. 2 prints it without d(x). With labels: semi-supervised,
+    affinities g become g (1 + g) between equal and g (1 - g) between different known labels; a new sample is unlabelled.
+
+    Parameters
+    ----------
+    n_components : int or "elbow"
+    bandwidth : s, or "median" for the median of D^power
+    power : p, 1 or 2
+    neighborhood : affinities are zero from this distance on; "mst" for just above the longest edge of the minimum
+        spanning tree, None for no limit
+    metric : "euclidean", or "precomputed" for a table of distances
+
+    Attributes
+    ----------
+    embedding_ : (n, h) coordinates; eigenvalues_ : (h,) lambda
+    bandwidth_, neighborhood_ : the values that were used
+    n_connected_components_ : parts of the graph
+    eigengap_ : smallest relative gap between neighbouring 1 - lambda
+
+    Notes
+    -----
+    A labelled sample shown again as new coincides with a fitted one and gets its stored coordinates.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> GraphEmbedding(n_components=2).fit(load_iris().data).embedding_.shape
+    (150, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int | str = 2,
+        bandwidth: float | str = "median",
+        power: float = 1.0,
+        neighborhood: float | str | None = None,
+        metric: str = "euclidean",
+    ) -> None:
+        self.n_components = n_components
+        self.bandwidth = bandwidth
+        self.power = power
+        self.neighborhood = neighborhood
+        self.metric = metric
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the coordinates of the rows of X, drawn together and apart by the labels that are known.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n, m); with metric="precomputed" distances of shape (n, n)
+        y : labels, -1 or missing where unknown; None for none at all
+        """
+        return super().fit(X, y)
+
+    def _operator(self, samples: Samples, y: Any = None) -> Operator:
+        if not self.power > 0:
+            raise InputError(f"power={self.power!r} came; a number above 0 is wanted, 1 or 2 as a rule.")
+        self.bandwidth_ = self._bandwidth(samples, self.power)
+        self.neighborhood_ = self._radius(samples)
+        self._labelled = y is not None
+        affinity = self._affinity(
+            samples.squared() if self.neighborhood_ is None else samples.within(self.neighborhood_)
+        )
+        self.n_connected_components_ = (
+            1 if isinstance(affinity, np.ndarray) else int(csgraph.connected_components(affinity, directed=False)[0])
+        )
+        return Normalised(affinity if y is None else with_labels(affinity, known_labels(y, samples.size)))
+
+    def _place(self, X: Features) -> Matrix:
+        squared = self._fitted.squared_to(X) if self.neighborhood_ is None or self._labelled else None
+        if self.neighborhood_ is None:
+            assert squared is not None
+            rows: Rows = self._affinity(squared.copy() if self._labelled else squared)
+        else:
+            rows = self._affinity(self._fitted.within_of(X, self.neighborhood_))
+        placed = self._rule(rows)
+        return at_known(placed, squared, self.embedding_) if self._labelled and squared is not None else placed
+
+    def _affinity(self, table: Rows) -> Rows:
+        """Affinity from squared distances (dense) or distances below the radius (sparse)."""
+        if isinstance(table, np.ndarray):
+            return exponential(table, self.bandwidth_, self.power)
+        table.data = exponential(np.square(table.data), self.bandwidth_, self.power)
+        return table
+
+    def _radius(self, samples: Samples) -> float | None:
+        wanted = self.neighborhood
+        if wanted is None:
+            return None
+        if isinstance(wanted, str):
+            if wanted != "mst":
+                raise InputError(f"neighborhood={wanted!r} came; 'mst', a distance above 0, or None is wanted.")
+            return float(np.nextafter(spanning_tree(samples.squared())[1][-1], np.inf)) * (1 + 1e-9)
+        if not wanted > 0:
+            raise InputError(f"neighborhood={wanted!r} came; 'mst', a distance above 0, or None is wanted.")
+        return float(wanted)
+
+
+def known_labels(y: Any, n_samples: int) -> np.ndarray[Any, np.dtype[np.int_]]:
+    """Labels as numbers 0, 1, ...; -1 where unknown (-1, None or NaN)."""
+    import pandas as pd
+
+    y = pd.Series(np.asarray(y, dtype=object).ravel())
+    if len(y) != n_samples:
+        raise InputError(
+            f"{len(y)} labels came for {n_samples} samples. Give one label for each row of X, -1 where unknown."
+        )
+    unknown = y.isna() | y.map(lambda value: isinstance(value, int | float | np.number) and value == -1)
+    codes, _ = pd.factorize(y.where(~unknown, None))
+    return np.asarray(codes)
+
+
+def with_labels(affinity: Rows, labels: np.ndarray[Any, np.dtype[np.int_]]) -> Rows:
+    """g (1 + g) between equal, g (1 - g) between different known labels, g elsewhere (OSE-SSL eq. 4 and 5)."""
+    if isinstance(affinity, np.ndarray):
+        known = labels >= 0
+        sign = np.where(np.equal.outer(labels, labels), 1.0, -1.0) * np.outer(known, known)
+        return affinity * (1.0 + sign * affinity)
+    table = sparse.coo_array(affinity)
+    known = (labels[table.row] >= 0) & (labels[table.col] >= 0)
+    sign = np.where(labels[table.row] == labels[table.col], 1.0, -1.0) * known
+    return sparse.csr_array((table.data * (1.0 + sign * table.data), (table.row, table.col)), shape=table.shape)

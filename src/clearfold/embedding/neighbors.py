@@ -1,0 +1,143 @@
+"""The neighbour graph: k nearest samples, joined where it falls apart, with its paths and its health."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from clearfold.embedding.affinity import Indices, Samples, blocks
+from clearfold.embedding.spectral import Matrix
+from clearfold.errors import DisconnectedGraphWarning, DuplicateSamplesWarning, InputError
+
+
+@dataclass(frozen=True)
+class NeighborGraph:
+    """Union of the k nearest neighbours of every sample, and the bridges that made it one piece.
+
+    indices, distances : n x k, the neighbours of each sample, itself left out, nearest first
+    edges, lengths : undirected edges (i < j), bridges last, and their lengths; coincident samples have length 0
+    bridges : the added edges; n_components : pieces before they were added
+    """
+
+    indices: Indices
+    distances: Matrix
+    edges: Indices
+    lengths: Matrix
+    bridges: Indices
+    n_components: int
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return len(self.indices)
+
+    def matrix(self, values: Matrix) -> sparse.csr_array:
+        """Symmetric sparse matrix with one value for each edge; zeros are kept as stored entries."""
+        i, j = self.edges.T
+        both = sparse.coo_array(
+            (np.concatenate([values, values]), (np.concatenate([i, j]), np.concatenate([j, i]))),
+            shape=(self.size, self.size),
+        )
+        return sparse.csr_array(both)
+
+    def geodesics(self) -> Matrix:
+        """n x n lengths of shortest paths."""
+        paths: Matrix = csgraph.shortest_path(self.matrix(self.lengths), method="D", directed=True)
+        return np.minimum(paths, paths.T, out=paths)
+
+    def n_duplicates(self) -> int:
+        """Number of samples that coincide with an earlier one."""
+        i, j = self.edges[self.lengths == 0].T
+        same = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(self.size, self.size))
+        return self.size - int(csgraph.connected_components(same, directed=False)[0])
+
+    def warn(self) -> None:
+        """Say what is unusual about the graph."""
+        if self.n_components > 1:
+            pairs = ", ".join(f"{i}-{j}" for i, j in self.bridges[:5])
+            warnings.warn(
+                f"the graph of {self.indices.shape[1]} nearest neighbours fell into {self.n_components} parts; "
+                f"{len(self.bridges)} shortest edges between them were added ({pairs}"
+                f"{', ...' if len(self.bridges) > 5 else ''}). Distances across the parts rest on these edges: "
+                "raise n_neighbors, or look at the parts apart.",
+                DisconnectedGraphWarning,
+                stacklevel=4,
+            )
+        duplicates = self.n_duplicates()
+        if duplicates:
+            warnings.warn(
+                f"{duplicates} of {self.size} samples coincide with an earlier one and are joined to it by edges of "
+                "length zero. Check for cases that were entered twice.",
+                DuplicateSamplesWarning,
+                stacklevel=4,
+            )
+
+
+def neighbor_graph(samples: Samples, k: int) -> NeighborGraph:
+    """Graph of the k nearest neighbours (union of both directions), bridged in Kruskal's order if it is in pieces."""
+    check_neighbors(k, samples.size)
+    indices, distances = samples.neighbors(k)
+    start, stop = np.repeat(np.arange(samples.size), k), indices.ravel()
+    key = np.minimum(start, stop) * samples.size + np.maximum(start, stop)
+    key, first = np.unique(key, return_index=True)
+    edges = np.column_stack(np.divmod(key, samples.size))
+    lengths = distances.ravel()[first]
+    link = sparse.coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(samples.size, samples.size))
+    n_components, part = csgraph.connected_components(link, directed=False)
+    bridges, spans = (
+        _bridges(samples, part, n_components) if n_components > 1 else (np.empty((0, 2), np.intp), np.empty(0))
+    )
+    return NeighborGraph(
+        indices,
+        distances,
+        np.vstack([edges, bridges]),
+        np.concatenate([lengths, spans]),
+        bridges,
+        int(n_components),
+    )
+
+
+def check_neighbors(k: int, n_samples: int) -> None:
+    """k must leave each sample at least one non-neighbour besides itself, or all others at most."""
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise InputError(f"n_neighbors={k!r} came; a whole number of at least 1 is wanted.")
+    if k >= n_samples:
+        raise InputError(
+            f"n_neighbors={k} came with {n_samples} samples; each sample has only {n_samples - 1} others. "
+            f"Set n_neighbors to at most {n_samples - 1}, or add samples."
+        )
+
+
+def spanning_tree(squared: Matrix) -> tuple[Indices, Matrix]:
+    """Minimum spanning tree of a table of squared distances: edges (i < j), shortest first, and their lengths."""
+    table = np.triu(np.maximum(squared, np.finfo(float).tiny), 1)  # a dense graph reads 0 as "no edge"
+    tree = sparse.coo_array(csgraph.minimum_spanning_tree(table))
+    edges = np.column_stack([np.minimum(tree.row, tree.col), np.maximum(tree.row, tree.col)]).astype(np.intp)
+    order = np.lexsort((edges[:, 1], edges[:, 0], tree.data))
+    return edges[order], np.sqrt(squared[edges[order, 0], edges[order, 1]])
+
+
+def _bridges(samples: Samples, part: Indices, n_parts: int) -> tuple[Indices, Matrix]:
+    """Shortest edges that join the parts, in Kruskal's order: pairs of samples and their lengths."""
+    order = np.argsort(part, kind="stable")
+    starts = np.searchsorted(part[order], np.arange(n_parts))
+    best = np.full((n_parts, n_parts), np.inf)
+    start = np.zeros((n_parts, n_parts), dtype=np.intp)
+    for rows in blocks(samples.size, samples.size):
+        nearest = np.minimum.reduceat(samples.own_squared(rows)[:, order], starts, axis=1)
+        for here, lengths in zip(range(rows.start, rows.stop), nearest, strict=True):
+            better = np.flatnonzero(lengths < best[part[here]])
+            best[part[here], better] = lengths[better]
+            start[part[here], better] = here
+    np.fill_diagonal(best, 0.0)
+    joins, spans = spanning_tree(np.minimum(best, best.T))
+    pairs = np.empty_like(joins)
+    for row, (a, b) in enumerate(joins):
+        here, members = start[a, b], np.flatnonzero(part == b)
+        there = members[samples.own_squared(slice(here, here + 1))[0, members].argmin()]
+        pairs[row] = min(here, there), max(here, there)
+    return pairs, spans

@@ -1,0 +1,318 @@
+"""The matrix that is decomposed, with its rule for placing a new sample beside it.
+
+Every operator has `decompose(count)`, which gives a `Spectrum`, `rule(spectrum)`, which gives a callable from
+affinities of new samples (rows) to coordinates, and `distances()`, the distances that its coordinates approximate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.sparse.linalg import LinearOperator
+
+from clearfold.embedding.affinity import Features
+from clearfold.embedding.spectral import RANK_TOLERANCE, Eigenpairs, Matrix, largest, orient, smallest
+
+Rows: TypeAlias = Any
+"""Affinities of new samples (rows) to fitted ones (columns), a float array or a csr_array."""
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues as the embedding reports them, descending; coordinates; the operator's own eigenvalues."""
+
+    values: Matrix
+    coordinates: Matrix
+    frequencies: Matrix
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates."""
+        return len(self.values)
+
+    def head(self, count: int) -> Spectrum:
+        """The first coordinates."""
+        return Spectrum(
+            self.values[:count], np.ascontiguousarray(self.coordinates[:, :count]), self.frequencies[:count]
+        )
+
+
+class Rule(Protocol):
+    """Affinities of new samples to fitted ones (rows) -> coordinates."""
+
+    def __call__(self, rows: Rows) -> Matrix: ...  # noqa: D102
+
+
+class Operator(Protocol):
+    """What an embedding decomposes."""
+
+    def decompose(self, count: int) -> Spectrum: ...  # noqa: D102
+
+    def rule(self, spectrum: Spectrum) -> Rule: ...  # noqa: D102
+
+    def distances(self) -> Matrix: ...  # noqa: D102
+
+
+class Linear:
+    """K = X X' with centred X: principal components, decomposed on the shorter side of X.
+
+    `distances` are Euclidean distances of the samples.
+    """
+
+    IMPLICIT_ABOVE = 1500
+
+    def __init__(self, X: Features) -> None:
+        self.X = X
+        self.mean = np.asarray(X.mean(axis=0)).ravel()
+
+    def decompose(self, count: int) -> Spectrum:
+        """T = X V, values = squared singular values."""
+        pairs = self._loadings(min(count, *self.X.shape))
+        projected = self._project(self.X, pairs.vectors)
+        signs = np.sign((orient(projected) * projected).sum(axis=0))
+        values = np.einsum("ij,ij->j", projected, projected)
+        keep = slice(0, _rank(values))
+        self.loadings = (pairs.vectors * signs)[:, keep]
+        return Spectrum(values[keep], (projected * signs)[:, keep], values[keep])
+
+    def rule(self, spectrum: Spectrum) -> Rule:
+        """(x - mean) V."""
+        return _Projection(self.loadings[:, : spectrum.rank], self.mean @ self.loadings[:, : spectrum.rank])
+
+    def distances(self) -> Matrix:
+        """Euclidean distances of the samples."""
+        raise TypeError("the distances of a linear operator are those of its samples")
+
+    def _project(self, X: Features, loadings: Matrix) -> Matrix:
+        return np.asarray(X @ loadings) - self.mean @ loadings
+
+    def _loadings(self, count: int) -> Eigenpairs:
+        n, m = self.X.shape
+        if min(n, m) > self.IMPLICIT_ABOVE and count < min(n, m) // 8:
+            return (
+                self._from_samples(largest(self._gram_product(), count))
+                if n < m
+                else largest(self._covariance_product(), count)
+            )
+        if m <= n:
+            return largest(self._covariance(), count)
+        gram = self.X @ self.X.T
+        gram = gram.toarray() if sparse.issparse(gram) else gram
+        return self._from_samples(largest(double_centred(gram)[0], count))
+
+    def _covariance(self) -> Matrix:
+        n = self.X.shape[0]
+        if sparse.issparse(self.X):
+            return (self.X.T @ self.X).toarray() - n * np.outer(self.mean, self.mean)
+        centred = self.X - self.mean
+        return np.asarray(centred.T @ centred)
+
+    def _from_samples(self, pairs: Eigenpairs) -> Eigenpairs:
+        """V = X' Z / s, made orthonormal to the last digit."""
+        rank = _rank(pairs.values)
+        back = np.asarray(self.X.T @ pairs.vectors[:, :rank]) - np.outer(self.mean, pairs.vectors[:, :rank].sum(axis=0))
+        return Eigenpairs(pairs.values[:rank], back / np.linalg.norm(back, axis=0))
+
+    def _gram_product(self) -> LinearOperator:
+        n = self.X.shape[0]
+
+        def matvec(vector: Matrix) -> Matrix:
+            vector = np.ravel(vector)
+            back = self.X.T @ vector - self.mean * vector.sum()
+            return np.asarray(self.X @ back) - self.mean @ back
+
+        return LinearOperator((n, n), matvec=matvec, dtype=np.float64)
+
+    def _covariance_product(self) -> LinearOperator:
+        m = self.X.shape[1]
+
+        def matvec(vector: Matrix) -> Matrix:
+            vector = np.ravel(vector)
+            forth = np.asarray(self.X @ vector) - self.mean @ vector
+            return np.asarray(self.X.T @ forth) - self.mean * forth.sum()
+
+        return LinearOperator((m, m), matvec=matvec, dtype=np.float64)
+
+
+class Centred:
+    """H K H, H = I - 11'/n; the kernel is centred in place."""
+
+    def __init__(self, kernel: Matrix) -> None:
+        self.kernel, self.means = double_centred(kernel)
+
+    def decompose(self, count: int) -> Spectrum:
+        """T = Z sqrt(L)."""
+        pairs = largest(self.kernel, count)
+        rank = _rank(pairs.values)
+        values = pairs.values[:rank]
+        return Spectrum(values, pairs.vectors[:, :rank] * np.sqrt(values), values)
+
+    def rule(self, spectrum: Spectrum) -> Rule:
+        """Projection of the centred kernel row; coordinates sum to zero, so only column means remain to subtract."""
+        weights = spectrum.coordinates / spectrum.values
+        weights -= weights.mean(axis=0)
+        return _Projection(weights, self.means @ weights)
+
+    def distances(self) -> Matrix:
+        """sqrt(K_ii + K_jj - 2 K_ij)."""
+        return kernel_distances(self.kernel)
+
+
+class Laplacian:
+    """L = diag(W1) - W; coordinates are those of its pseudo-inverse.
+
+    Parts joined only by weights below rounding are parts of their own: their indicators are null vectors, left out.
+    """
+
+    def __init__(self, weights: sparse.csr_array) -> None:
+        degrees = np.asarray(weights.sum(axis=1)).ravel()
+        self.matrix = sparse.csr_array(sparse.diags_array(degrees) - weights)
+        felt = sparse.coo_array(weights)
+        strong = felt.data > 1e-13 * max(float(felt.data.max(initial=0.0)), np.finfo(float).tiny)
+        link = sparse.coo_array((felt.data[strong], (felt.row[strong], felt.col[strong])), shape=felt.shape)
+        self.n_parts, self._part = csgraph.connected_components(link, directed=False)
+
+    @cached_property
+    def null(self) -> Matrix:
+        """Orthonormal indicators of the parts."""
+        indicator = np.equal.outer(self._part, np.arange(self.n_parts)).astype(float)
+        return indicator / np.sqrt(indicator.sum(axis=0))
+
+    def decompose(self, count: int) -> Spectrum:
+        """T = Z / sqrt(mu), values = 1 / mu."""
+        pairs = smallest(self.matrix, count, null=self.null)
+        keep = pairs.values > RANK_TOLERANCE * float(self.matrix.diagonal().max(initial=1e-300))
+        values = 1.0 / pairs.values[keep]
+        return Spectrum(values, pairs.vectors[:, keep] * np.sqrt(values), pairs.values[keep])
+
+    def rule(self, spectrum: Spectrum) -> Rule:
+        """f(x) = W(x) f / (d(x) - mu), a row of the eigen-equation; NaN where that amplifies more than tenfold."""
+        return _EigenRow(spectrum.coordinates, spectrum.frequencies)
+
+    def distances(self) -> Matrix:
+        """Distances induced by the pseudo-inverse (of all its coordinates)."""
+        everything = self.decompose(self.matrix.shape[0]).coordinates
+        return kernel_distances(everything @ everything.T)
+
+
+class Reconstruction:
+    """K = H (lmax I - M) H, M = (I - W)'(I - W), rows of W sum to 1 (FINE eq. 12, its transpose put right)."""
+
+    def __init__(self, weights: sparse.csr_array) -> None:
+        remainder = sparse.csr_array(sparse.eye_array(weights.shape[0]) - weights)
+        self.matrix = sparse.csr_array(remainder.T @ remainder)
+
+    @cached_property
+    def top(self) -> float:
+        """lmax(M)."""
+        return float(largest(self.matrix, 1).values[0])
+
+    def decompose(self, count: int) -> Spectrum:
+        """T = Z sqrt(lmax - mu)."""
+        size = self.matrix.shape[0]
+        pairs = smallest(self.matrix, count, null=np.full((size, 1), size**-0.5))
+        values = self.top - pairs.values
+        keep = values > RANK_TOLERANCE * values.max(initial=0.0)
+        return Spectrum(values[keep], pairs.vectors[:, keep] * np.sqrt(values[keep]), pairs.values[keep])
+
+    def rule(self, spectrum: Spectrum) -> Rule:
+        """Barycentric weights times coordinates."""
+        return _Projection(spectrum.coordinates, np.zeros(spectrum.rank))
+
+    def kernel(self) -> Matrix:
+        """K, dense."""
+        size = self.matrix.shape[0]
+        return double_centred(self.top * np.eye(size) - self.matrix.toarray())[0]
+
+    def distances(self) -> Matrix:
+        """sqrt(K_ii + K_jj - 2 K_ij)."""
+        return kernel_distances(self.kernel())
+
+
+class Normalised:
+    """S = D^-1/2 W D^-1/2, S u = lambda u, y = D^-1/2 u sqrt(sum d), so that Y'DY = sum(D); no constant."""
+
+    def __init__(self, weights: Rows) -> None:
+        self.degrees = np.asarray(weights.sum(axis=1)).ravel()
+        root = 1.0 / np.sqrt(self.degrees)
+        if isinstance(weights, np.ndarray):
+            weights *= root[:, None]
+            weights *= root[None, :]
+            self.matrix: Rows = weights
+        else:
+            scale = sparse.diags_array(root)
+            self.matrix = sparse.csr_array(scale @ weights @ scale)
+
+    def decompose(self, count: int) -> Spectrum:
+        """Largest eigenvalues off the constant vector."""
+        trivial = np.sqrt(self.degrees / self.degrees.sum())[:, None]
+        pairs = largest(self.matrix, count, null=trivial)
+        keep = pairs.values > RANK_TOLERANCE
+        scaled = pairs.vectors * np.sqrt(self.degrees.sum() / self.degrees)[:, None]
+        return Spectrum(pairs.values[keep], orient(scaled[:, keep]), 1.0 - pairs.values[keep])
+
+    def rule(self, spectrum: Spectrum) -> Rule:
+        """y(x) = W(x) Y / (lambda d(x)); NaN where a sample has no affinity (OSE-SSL eq. 2 with the query's degree)."""
+        return _Nystrom(spectrum.coordinates / spectrum.values)
+
+    def distances(self) -> Matrix:
+        """Distances induced by sum(d) D^-1 W D^-1, whose coordinates are Y sqrt(lambda)."""
+        dense = self.matrix if isinstance(self.matrix, np.ndarray) else self.matrix.toarray()
+        root = 1.0 / np.sqrt(self.degrees)
+        return kernel_distances(self.degrees.sum() * dense * root[:, None] * root[None, :])
+
+
+@dataclass(frozen=True)
+class _Projection:
+    weights: Matrix
+    offset: Matrix
+
+    def __call__(self, rows: Rows) -> Matrix:
+        return np.asarray(rows @ self.weights) - self.offset
+
+
+@dataclass(frozen=True)
+class _Nystrom:
+    weights: Matrix
+
+    def __call__(self, rows: Rows) -> Matrix:
+        degrees = np.asarray(rows.sum(axis=1)).ravel()
+        degrees[degrees <= np.finfo(float).tiny] = np.nan
+        return np.asarray(rows @ self.weights) / degrees[:, None]
+
+
+@dataclass(frozen=True)
+class _EigenRow:
+    coordinates: Matrix
+    frequencies: Matrix
+
+    def __call__(self, rows: Rows) -> Matrix:
+        degrees = np.asarray(rows.sum(axis=1)).ravel()
+        degrees[degrees < self.frequencies.max() / 0.9] = np.nan
+        return np.asarray(rows @ self.coordinates) / (degrees[:, None] - self.frequencies[None, :])
+
+
+def double_centred(kernel: Matrix) -> tuple[Matrix, Matrix]:
+    """H K H, written over a symmetric K, and the column means of K."""
+    means = kernel.mean(axis=0)
+    kernel -= means[None, :]
+    kernel -= (means - means.mean())[:, None]
+    return kernel, means
+
+
+def kernel_distances(kernel: Matrix) -> Matrix:
+    """sqrt(K_ii + K_jj - 2 K_ij)."""
+    own = np.diagonal(kernel)
+    return np.sqrt(np.maximum(own[:, None] + own[None, :] - 2 * kernel, 0.0))
+
+
+def _rank(values: Matrix) -> int:
+    """Number of leading eigenvalues above tolerance."""
+    if not len(values) or values[0] <= 0:
+        return 0
+    return int(np.count_nonzero(values > RANK_TOLERANCE * values[0]))

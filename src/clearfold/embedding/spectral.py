@@ -1,0 +1,197 @@
+"""The one eigen routine: order, sign, null vectors, tolerance and the choice of solver are decided here."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from scipy.linalg.blas import dsymv
+from scipy.sparse import csgraph
+from scipy.sparse import linalg as splinalg
+
+from clearfold.errors import ConvergenceError, NearEqualEigenvaluesWarning
+
+Matrix: TypeAlias = NDArray[np.float64]
+Symmetric: TypeAlias = "Matrix | sparse.csr_array | splinalg.LinearOperator"
+
+RANK_TOLERANCE = 1e-10
+"""Eigenvalues at or below this share of the largest count as zero."""
+GAP_TOLERANCE = 1e-3
+"""Neighbouring eigenvalues with a smaller relative gap count as nearly equal."""
+DENSE_BELOW = 300
+"""Below this size a dense decomposition is the fastest."""
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """Eigenvalues in the order asked for, and orthonormal eigenvectors as columns with deterministic signs."""
+
+    values: Matrix
+    vectors: Matrix
+
+    def head(self, count: int) -> Eigenpairs:
+        """The first pairs."""
+        return Eigenpairs(self.values[:count], np.ascontiguousarray(self.vectors[:, :count]))
+
+
+def largest(matrix: Symmetric, count: int, *, null: Matrix | None = None) -> Eigenpairs:
+    """A v = l v for the `count` largest l, descending, off the known vectors `null` (orthonormal columns).
+
+    Small or nearly full problems are solved densely, the others by Lanczos iteration.
+    """
+    size = matrix.shape[0]
+    known = 0 if null is None else null.shape[1]
+    count = min(count, size - known)
+    if _iterate(matrix, size, count):
+        try:
+            return _ordered(*_lanczos(_product(matrix, null), count), ascending=False)
+        except splinalg.ArpackNoConvergence as error:
+            if isinstance(matrix, splinalg.LinearOperator):
+                raise ConvergenceError(
+                    f"Lanczos iteration found {len(error.eigenvalues)} of {count} eigenvalues (matrix of size {size}). "
+                    "Ask for fewer components, or standardise the features."
+                ) from error
+    dense = _dense(matrix)
+    if null is not None:
+        dense = dense - 2 * _bound(dense) * (null @ null.T)
+    values, vectors = linalg.eigh(dense, subset_by_index=[size - count, size - 1], check_finite=False)
+    return _ordered(values, vectors, ascending=False, expected=count)
+
+
+def smallest(matrix: Matrix | sparse.csr_array, count: int, *, null: Matrix) -> Eigenpairs:
+    """A v = m v for the `count` smallest m >= 0, ascending, off the known null vectors (orthonormal columns).
+
+    Large problems: Lanczos iteration on the inverse, from a sparse factor where fill stays low, else a dense one.
+    """
+    size = matrix.shape[0]
+    count = min(count, size - null.shape[1])
+    if not _iterate(matrix, size, count):
+        dense = _dense(matrix)
+        raised = dense + 2 * _bound(dense) * (null @ null.T)
+        values, vectors = linalg.eigh(raised, subset_by_index=[0, count - 1], check_finite=False)
+        return _ordered(values, vectors, ascending=True, expected=count)
+    solve = _inverse(sparse.csr_array(matrix))
+    operator = splinalg.LinearOperator((size, size), matvec=_off(solve, null), dtype=np.float64)
+    _, vectors = _lanczos(operator, count)
+    values = np.einsum("ij,ij->j", vectors, matrix @ vectors)
+    return _ordered(values, vectors, ascending=True)
+
+
+def warn_if_near_equal(values: Matrix, count: int) -> float:
+    """Smallest relative gap among the first `count` eigenvalues and the next; warns below GAP_TOLERANCE."""
+    head = values[: count + 1]
+    if len(head) < 2:
+        return 1.0
+    gaps = np.abs(np.diff(head)) / np.maximum(np.abs(head[:-1]), np.abs(head[1:]))
+    smallest_gap = float(gaps.min())
+    if smallest_gap < GAP_TOLERANCE:
+        where = int(gaps.argmin()) + 1
+        warnings.warn(
+            f"eigenvalues {where} and {where + 1} differ by {smallest_gap:.1e} of their size: the two axes are not "
+            "determined by the data, nor is the importance of features on them. Read them together, or choose "
+            "n_components so that no pair is split.",
+            NearEqualEigenvaluesWarning,
+            stacklevel=4,
+        )
+    return smallest_gap
+
+
+def orient(vectors: Matrix) -> Matrix:
+    """Columns with the sign that makes the entry of largest modulus positive."""
+    peaks = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None, :], axis=0)
+    return vectors * np.where(peaks < 0, -1.0, 1.0)
+
+
+def _ordered(values: Matrix, vectors: Matrix, *, ascending: bool, expected: int | None = None) -> Eigenpairs:
+    if expected is not None and len(values) < expected:
+        raise ConvergenceError(f"the eigensolver returned {len(values)} of {expected} pairs. Ask for fewer components.")
+    order = np.argsort(values if ascending else -values, kind="stable")
+    return Eigenpairs(values[order], orient(vectors[:, order]))
+
+
+def _iterate(matrix: Symmetric, size: int, count: int) -> bool:
+    if isinstance(matrix, splinalg.LinearOperator):
+        return True
+    return size >= DENSE_BELOW and count < size // 8
+
+
+def _lanczos(operator: splinalg.LinearOperator, count: int) -> tuple[Matrix, Matrix]:
+    size = operator.shape[0]
+    if count >= size - 1:
+        dense = operator @ np.eye(size)
+        values, vectors = linalg.eigh((dense + dense.T) / 2, subset_by_index=[size - count, size - 1])
+        return values, vectors
+    start = np.random.default_rng(0).standard_normal(size)
+    basis = min(size, max(2 * count + 1, 20))
+    values, vectors = splinalg.eigsh(operator, k=count, which="LA", v0=start, ncv=basis)
+    return values, vectors
+
+
+def _product(matrix: Symmetric, null: Matrix | None) -> splinalg.LinearOperator:
+    """v -> A v, off the null vectors; symmetric dense matrices are read once for each product."""
+    if isinstance(matrix, np.ndarray):
+        fortran = matrix.T if matrix.flags.c_contiguous else np.asfortranarray(matrix)
+
+        def multiply(vector: Matrix) -> Matrix:
+            product: Matrix = dsymv(1.0, fortran, np.ravel(vector), lower=1)
+            return product
+    else:
+
+        def multiply(vector: Matrix) -> Matrix:
+            product: Matrix = matrix @ np.ravel(vector)
+            return product
+
+    matvec = multiply if null is None else _off(multiply, null)
+    return splinalg.LinearOperator(matrix.shape, matvec=matvec, dtype=np.float64)
+
+
+def _off(apply, null: Matrix):  # type: ignore[no-untyped-def]
+    """Apply between two projections off the null vectors."""
+
+    def matvec(vector: Matrix) -> Matrix:
+        vector = np.ravel(vector)
+        image: Matrix = apply(vector - null @ (null.T @ vector))
+        return image - null @ (null.T @ image)
+
+    return matvec
+
+
+def _inverse(matrix: sparse.csr_array):  # type: ignore[no-untyped-def]
+    """b -> (A + e I)^-1 b with e so small that only the null vectors notice."""
+    size = matrix.shape[0]
+    scale = float(matrix.diagonal().max())
+    order = csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True)
+    permuted = sparse.coo_array(matrix[order][:, order])
+    bandwidth = int(np.abs(permuted.row - permuted.col).max(initial=0))
+    if bandwidth < size // 6:
+        shifted = sparse.csc_array(matrix + 1e-12 * scale * sparse.eye_array(size))
+        factor = splinalg.splu(
+            shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        )
+        return factor.solve
+    for shift in (1e-12, 1e-10, 1e-8):
+        dense = np.asfortranarray(matrix.toarray())
+        dense.flat[:: size + 1] += shift * scale
+        try:
+            factored = linalg.cho_factor(dense, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            continue
+        return lambda vector: linalg.cho_solve(factored, vector, check_finite=False)
+    raise ConvergenceError(f"a matrix of size {size} could not be factored. Check the features for extreme values.")
+
+
+def _dense(matrix: Symmetric) -> Matrix:
+    if isinstance(matrix, np.ndarray):
+        return matrix
+    if isinstance(matrix, splinalg.LinearOperator):
+        return np.asarray(matrix @ np.eye(matrix.shape[0]))
+    return np.asarray(matrix.toarray())
+
+
+def _bound(matrix: Matrix) -> float:
+    """A bound on the modulus of every eigenvalue."""
+    return float(np.abs(matrix).sum(axis=1).max()) or 1.0

@@ -1,0 +1,59 @@
+"""One tree of exceptions and one of warnings.
+
+ClearfoldError
+├── InputError (also ValueError)        what came cannot be used: says what came, what was wanted, what to do
+│   └── TableError                      a file or a column of a table
+├── MissingExtraError (also ImportError) an optional dependency is not installed
+└── ConvergenceError (also RuntimeError) an eigenproblem did not give what was asked
+
+ClearfoldWarning (also UserWarning)
+├── DisconnectedGraphWarning            the neighbour graph fell apart and was bridged
+├── DuplicateSamplesWarning             some samples coincide
+├── NearEqualEigenvaluesWarning         axes may rotate within a subspace: importance is not rotation invariant
+├── NullSpaceWarning                    local weights leave coordinates undetermined; neighbours were added
+└── IsolatedQueryWarning                a new sample has no affinity to any fitted one
+"""
+
+
+class ClearfoldError(Exception):
+    """Anything that clearfold raises on purpose."""
+
+
+class InputError(ClearfoldError, ValueError):
+    """What came cannot be used."""
+
+
+class TableError(InputError):
+    """A table cannot be read, written or understood."""
+
+
+class MissingExtraError(ClearfoldError, ImportError):
+    """An optional dependency is not installed."""
+
+
+class ConvergenceError(ClearfoldError, RuntimeError):
+    """An eigenproblem did not give what was asked."""
+
+
+class ClearfoldWarning(UserWarning):
+    """Anything that clearfold warns of on purpose."""
+
+
+class DisconnectedGraphWarning(ClearfoldWarning):
+    """The neighbour graph fell apart and was bridged."""
+
+
+class DuplicateSamplesWarning(ClearfoldWarning):
+    """Some samples coincide."""
+
+
+class NearEqualEigenvaluesWarning(ClearfoldWarning):
+    """Two leading eigenvalues are nearly equal: their axes are not determined."""
+
+
+class NullSpaceWarning(ClearfoldWarning):
+    """Local weights leave coordinates undetermined; neighbours were added."""
+
+
+class IsolatedQueryWarning(ClearfoldWarning):
+    """A new sample has no affinity to any fitted one."""

@@ -1,0 +1,100 @@
+"""The documentation is true: its examples run, its commands exist, and it builds without a warning."""
+
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+import clearfold.embedding
+from clearfold import errors
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> Iterator[tuple[str, int, str]]:
+    """Every example of a page: its language, the lines before it, its text."""
+    text = page.read_text(encoding="utf-8")
+    for match in BLOCK.finditer(text):
+        yield match[1], text.count("\n", 0, match.start(2)), match[2]
+
+
+def clearfold_commands(shell: str) -> Iterator[list[str]]:
+    """The lines that call clearfold; `make` and `pip` are for the reader."""
+    for line in shell.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["clearfold"]:
+            yield words
+
+
+def run_in(folder: Path, command: list[str]) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to work in; pictures are drawn without a screen."""
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    plt.switch_backend("Agg")
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    plt.close("all")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_examples_of_a_page_run_in_order(page: Path, workplace: Path) -> None:
+    namespace = {"__name__": "__example__"}
+    for language, line, text in blocks(page):
+        if language == "python":
+            exec(compile("\n" * line + text, str(page), "exec"), namespace)
+        else:
+            for command in clearfold_commands(text):
+                run_in(
+                    workplace, [sys.executable, "-c", "from clearfold.cli import main; main()", *command[1:]]
+                )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=named)
+def test_example_scripts_run(example: Path, workplace: Path) -> None:
+    run_in(workplace, [sys.executable, str(example)])
+
+
+def test_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+    run_in(ROOT, [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")])
+    index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', index)
+    assert not [address for address in loaded if "canonical" not in address], "nothing is loaded from outside"
+
+
+def test_every_embedding_is_documented() -> None:
+    text = (ROOT / "docs" / "embeddings.md").read_text(encoding="utf-8")
+    missing = [name for name in clearfold.embedding.__all__ if f"`{name}" not in text]
+    assert not missing
+
+
+def test_every_error_and_warning_is_documented() -> None:
+    text = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    own = [name for name, value in vars(errors).items() if inspect.isclass(value)]
+    assert not [name for name in own if name not in text]
+
+
+def test_every_command_is_documented() -> None:
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    shown = run_in(ROOT, [sys.executable, "-c", "from clearfold.cli import main; main()", "--help"])
+    commands = re.findall(r"^[│ ]+([a-z][a-z-]+) {2,}", shown, re.MULTILINE)
+    assert "embed" in commands
+    assert not [name for name in commands if f"## clearfold {name}" not in text]
