@@ -8,6 +8,8 @@ BENCH_ARGS ?=
 DEMO_ARGS ?=
 
 BIN := .venv/bin
+# The stamp carries this folder's checksum: a copied or moved folder is set up again, or it would run the old one's code.
+READY := .venv/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
 LOCK := $(if $(shell command -v flock 2>/dev/null),flock .venv.lock)
 
 # One thread for each worker: linear algebra would otherwise start as many threads as cores in every worker.
@@ -16,7 +18,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Runs under a lock, so that two set-ups at once wait for each other; the stamp is written last, so that an
 # interrupted one is taken up again.
 define SETUP
-stamp=".venv/.ready-$$1"
+stamp="$(READY)-$$1"
 if [ "$$stamp" -nt pyproject.toml ]; then exit 0; fi
 $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
   echo "clearfold needs Python 3.11 or newer. Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -37,29 +39,29 @@ export SETUP
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: .venv/.ready-all ## the first look: embed a real data set and write a report
+demo: $(READY)-all ## the first look: embed a real data set and write a report
 	$(BIN)/clearfold demo $(DEMO_ARGS)
 
-test: .venv/.ready-dev ## all tests, doctests and documentation examples
+test: $(READY)-dev ## all tests, doctests and documentation examples
 	$(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
-lint: .venv/.ready-dev ## style, format and types
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+lint: $(READY)-dev ## style, format and types
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
 
-bench: .venv/.ready-all ## all benchmarks (long)
+bench: $(READY)-all ## all benchmarks (long)
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-bench-quick: .venv/.ready-all ## the benchmarks in small
+bench-quick: $(READY)-all ## the benchmarks in small
 	$(BIN)/python -m benchmarks --quick $(BENCH_ARGS)
 
-docs: .venv/.ready-dev ## the documentation, into site/
-	$(BIN)/mkdocs build --strict
+docs: $(READY)-dev ## the documentation, into site/
+	$(BIN)/python -m mkdocs build --strict
 
 clean: ## remove all that these targets made, .venv included
-	rm -rf .venv .venv.lock build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv.lock build clearfold-demo dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/.ready-%: pyproject.toml
+$(READY)-%: pyproject.toml
 	@$(LOCK) sh -euc "$$SETUP" setup $*

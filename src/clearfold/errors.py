@@ -11,7 +11,9 @@ ClearfoldWarning (also UserWarning)
 ├── DuplicateSamplesWarning             some samples coincide
 ├── NearEqualEigenvaluesWarning         axes may rotate within a subspace: importance is not rotation invariant
 ├── NullSpaceWarning                    local weights leave coordinates undetermined; neighbours were added
-└── IsolatedQueryWarning                a new sample has no affinity to any fitted one
+├── IsolatedQueryWarning                a new sample has no affinity to any fitted one
+├── LabelFreeWarning                    labels have no influence on the importance of features
+└── UnequalScalesWarning                features of very different scales were not standardised
 """
 
 
@@ -57,3 +59,11 @@ class NullSpaceWarning(ClearfoldWarning):
 
 class IsolatedQueryWarning(ClearfoldWarning):
     """A new sample has no affinity to any fitted one."""
+
+
+class LabelFreeWarning(ClearfoldWarning):
+    """Labels have no influence on the importance of features."""
+
+
+class UnequalScalesWarning(ClearfoldWarning):
+    """Features of very different scales were not standardised."""

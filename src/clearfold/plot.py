@@ -11,6 +11,7 @@ import hashlib
 import io
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from clearfold.errors import InputError
+from clearfold.table import PathLike, atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +33,7 @@ STYLES: tuple[Style, ...] = tuple((colour, marker) for marker in "o^" for colour
 """Twelve classes can be told apart; with more, the largest eleven are and the others share one colour."""
 GREY, INK = "#B3B3B3", "#262626"
 OTHERS: Style = ("#6B6B6B", "s")
+PICTURES = (".png", ".svg", ".pdf")
 RASTER_ABOVE = 5000
 """From this many samples on, points are pixels inside an SVG: the file stays small."""
 
@@ -121,6 +124,15 @@ def lines(frame: pd.DataFrame, x: str, y: str, hue: str | None = None, *, ax: Ax
     if hue is not None:
         _legend(ax, hue)
     return ax
+
+
+def save(figure: Figure | Axes, path: PathLike) -> None:
+    """Write a drawing (.png, .svg, .pdf); a file that was there stays as it was unless the new one is whole."""
+    drawn: Any = getattr(figure, "figure", figure)
+    if Path(path).suffix.lower() not in PICTURES:
+        raise InputError(f"{Path(path).name} has no known suffix. Drawings are {', '.join(PICTURES)}.")
+    with atomic_write(path) as temporary:
+        drawn.savefig(temporary, dpi=150)
 
 
 def to_svg(figure: Figure | Axes) -> str:

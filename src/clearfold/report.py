@@ -45,7 +45,7 @@ figure svg { display: block; max-width: 100%; height: auto; background: #fff; bo
 figcaption, caption { color: var(--soft); font-size: .9rem; text-align: left; padding: .4rem 0; }
 figcaption { max-width: 46rem; }
 .wide { overflow-x: auto; margin: 1.25rem 0; }
-table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; min-width: 26rem; font-size: .92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem 1.2rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left;
   vertical-align: top; }
 thead th { border-bottom: 2px solid var(--line); white-space: nowrap; }
@@ -115,9 +115,10 @@ class Report:
         names = [f'<th scope="col"{a}>{escape(str(c.name))}</th>' for c, a in zip(columns, align, strict=True)]
         cells = [[f"<td{a}>{escape(_cell(v))}</td>" for v in c] for c, a in zip(columns, align, strict=True)]
         body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
+        above = f"<caption>{escape(caption)}</caption>\n" if caption else ""
         return self._add(
             f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption or "table")}">\n'
-            f"<table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{''.join(names)}</tr></thead>\n"
+            f"<table>\n{above}<thead><tr>{''.join(names)}</tr></thead>\n"
             f"<tbody>\n{body}\n</tbody>\n</table>\n</div>"
         )
 

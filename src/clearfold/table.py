@@ -32,7 +32,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Any, Literal, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
@@ -45,11 +45,15 @@ IDS = ("case_id", "patient_id", "slide_id")
 ROLES = (*IDS, "label", "time", "event")
 MISSING = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "null", "NULL"]
 """Cells of a CSV file that mean a missing value."""
+EXACT: Literal["round_trip"] | None = "round_trip" if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else None
+"""How pandas is told to read numbers exactly: since 3.1 it always does, and deprecates being told."""
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 """The start of a text cell that is written with one more single quote."""
+UNNAMED = re.compile(r"|Unnamed: \d+")
+"""A column that pandas or R wrote for the row number: never a feature."""
 
 
-# the table -------------------------------------------------------------------------------------------------
+# The table -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -100,12 +104,14 @@ class Table:
         **roles: str | None,
     ) -> Table:
         """Check a frame and say which column is what; `features`, if given, are the only ones."""
+        given = {str(name) for name in frame.columns}
         frame = _flat(frame)
         ignore = [ignore] if isinstance(ignore, str) else list(ignore)
         for name in ignore:
             _present(name, frame, "ignore")
         taken = _roles(frame, roles, ignore)
         reasons = _ignored(frame, taken, ignore)
+        reasons |= {str(name): "the index" for name in frame.columns if name not in {*given, *taken.values()}}
         used = {*reasons, *taken.values()}
         kept = [str(name) for name in frame.columns if name not in used]
         if features is not None:
@@ -158,8 +164,10 @@ class Table:
     def complete(self, *, max_missing: float = 0.05) -> Table:
         """The table without missing values: drop features that miss a larger share, then incomplete samples.
 
-        Nothing is filled in. The result's `dropped` says what is gone.
+        Nothing is filled in. The result's `dropped` says what is gone; rows keep their numbers in the index.
         """
+        if not 0 <= max_missing <= 1:
+            raise TableError(f"max_missing={max_missing} came; wanted is a share from 0 to 1, such as 0.05.")
         missing = self.frame[self.features].isna()
         share = missing.mean()
         gone = [str(name) for name in share.index[share > max_missing]]
@@ -171,10 +179,8 @@ class Table:
                 f"features with more than {max_missing:.0%} missing values and then incomplete samples. "
                 "Give another max_missing, or fill the missing values before reading the table."
             )
-        frame = self.frame.loc[whole].drop(columns=gone).reset_index(drop=True)
-        return replace(
-            self, frame=frame, families=kept, dropped=Dropped(tuple(gone), int(len(whole) - whole.sum()))
-        )
+        frame = self.frame.loc[whole].drop(columns=gone)
+        return replace(self, frame=frame, families=kept, dropped=Dropped(tuple(gone), int(len(whole) - whole.sum())))
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -210,14 +216,15 @@ def _family_counts(families: Mapping[str, str]) -> list[str]:
     return [*named, f"{alone} of one feature"] if alone else named
 
 
-# which column is what --------------------------------------------------------------------------------------
+# Which column is what --------------------------------------------------------------------------------------
 
 
 def _flat(frame: pd.DataFrame) -> pd.DataFrame:
     """Text names without duplicates, rows counted from 0; an index that says something becomes a column."""
     index = frame.index
     if index.nlevels > 1 or any(index.names) or not pd.api.types.is_integer_dtype(index.dtype):
-        frame = frame.reset_index(names=[name or "case_id" for name in index.names])
+        spare = "case_id" if index.is_unique and "case_id" not in frame.columns else "index"
+        frame = frame.reset_index(names=[name or spare for name in index.names], allow_duplicates=True)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1).reset_index(drop=True)
     _no_duplicates([str(name) for name in frame.columns], "column")
     if frame.empty:
@@ -244,7 +251,7 @@ def _roles(frame: pd.DataFrame, asked: Mapping[str, str | None], ignore: Sequenc
 
 def _ignored(frame: pd.DataFrame, roles: Mapping[str, str], ignore: Sequence[str]) -> dict[str, str]:
     """Column without a use -> reason."""
-    reasons = dict.fromkeys(ignore, "asked to")
+    reasons = dict.fromkeys(ignore, "as asked")
     for name, dtype in frame.dtypes.items():
         name = str(name)
         if name in roles.values() or name in reasons:
@@ -278,8 +285,7 @@ def _present(name: str, frame: pd.DataFrame, wanted_for: str) -> str:
     close = [lowered[match] for match in difflib.get_close_matches(str(name).lower(), lowered, n=3)]
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     raise TableError(
-        f"There is no column {name!r} (wanted for {wanted_for}). {hint}"
-        f"The columns are: {_listed(columns, 12)}."
+        f"There is no column {name!r} (wanted for {wanted_for}). {hint}The columns are: {_listed(columns, 12)}."
     )
 
 
@@ -347,9 +353,7 @@ def _numbers(column: pd.Series[Any], role: str, wanted: str) -> pd.Series[float]
 def _no_duplicates(names: Sequence[Any], what: str) -> None:
     twice = [str(name) for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise TableError(
-            f"Duplicate {what}: {_listed(twice, 5)}. Wanted is each once: rename or drop the others."
-        )
+        raise TableError(f"Duplicate {what}: {_listed(twice, 5)}. Wanted is each once: rename or drop the others.")
 
 
 def _count(number: int, noun: str) -> str:
@@ -361,7 +365,7 @@ def _listed(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-# reading ---------------------------------------------------------------------------------------------------
+# Reading ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -390,26 +394,35 @@ def read_table(
 
     Raises `TableError` when the file or a column cannot be used. Missing values are kept (see `n_missing`).
     """
-    path = Path(path)
+    path = _existing(Path(path))
     roles = dict(zip(ROLES, (case_id, patient_id, slide_id, label, time, event), strict=True))
-    read = _format(path).read
-    if path.is_dir():
-        raise TableError(f"{path} is a folder. Give one table file.")
-    if not path.exists():
-        raise TableError(f"There is no file {path}. Check its name and the folder you are in.")
     try:
-        if path.stat().st_size == 0:
-            raise TableError("the file is empty. Wanted is a header and at least one row.")
-        content = read(path, {roles.get(role) or role for role in IDS})
-        features = content.families if features is None else features
-        ignore = [*content.unnamed, *([ignore] if isinstance(ignore, str) else ignore)]
+        content = format_of(path).read(path, {roles[role] or role for role in IDS})
+        unnamed = [name for name in content.unnamed if name not in roles.values()]
+        ignore = [*unnamed, *([ignore] if isinstance(ignore, str) else ignore)]
+        if features is None and content.families is not None:
+            features = [name for name in content.families if name not in {*roles.values(), *ignore}]
         table = Table.from_frame(content.frame, features=features, ignore=ignore, **roles)
     except TableError as error:
         raise TableError(f"{path.name}: {error}") from error
     except OSError as error:
         raise TableError(f"{path.name} could not be read: {error.strerror or error}.") from error
     named = content.families or {}
-    return replace(table, families={name: named.get(name, group) for name, group in table.families.items()})
+    return replace(
+        table,
+        families={name: named.get(name, group) for name, group in table.families.items()},
+        ignored=table.ignored | dict.fromkeys(unnamed, "no name in the header"),
+    )
+
+
+def _existing(path: Path) -> Path:
+    if path.is_dir():
+        raise TableError(f"{path} is a folder. Give one table file.")
+    if not path.exists():
+        raise TableError(f"There is no file {path}. Check its name and the folder you are in.")
+    if path.stat().st_size == 0:
+        raise TableError(f"{path.name} is empty. Wanted is a header and at least one row.")
+    return path
 
 
 def _read_csv(path: Path, text: set[str], separator: str) -> _Content:
@@ -420,7 +433,7 @@ def _read_csv(path: Path, text: set[str], separator: str) -> _Content:
             sep=separator,
             dtype={name: str for name in header if name in text},
             encoding="utf-8-sig",
-            float_precision="round_trip",
+            float_precision=EXACT,
             keep_default_na=False,
             na_values=MISSING,
             low_memory=False,
@@ -430,7 +443,7 @@ def _read_csv(path: Path, text: set[str], separator: str) -> _Content:
         raise TableError(f"byte {byte:#x} is not UTF-8 text. Save the file as UTF-8.") from error
     except (csv.Error, pd.errors.ParserError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TableError(f"the file is damaged ({error}). Write it again.") from error
-    unnamed = tuple(str(name) for name, raw in zip(frame.columns, header, strict=True) if not raw)
+    unnamed = tuple(str(name) for name, raw in zip(frame.columns, header, strict=True) if UNNAMED.fullmatch(raw))
     return _Content(_without_guard(frame), unnamed=unnamed)
 
 
@@ -438,13 +451,13 @@ def _check_csv(path: Path, separator: str) -> list[str]:
     """The raw header, once every row has as many cells as it names (pandas mends both faults in silence)."""
     with _open_text(path) as lines:
         rows = csv.reader(lines, delimiter=separator)
-        header = next(rows, [])
+        header = next(filter(None, rows), [])
+        if not header:
+            raise TableError("the file has no header. Wanted is a header and at least one row.")
         _no_duplicates([name for name in header if name], "column")
         other = next((mark for mark in ";\t," if mark in "".join(header)), None)
         if len(header) == 1 and other:
-            raise TableError(
-                f"cells seem separated by {other!r}; wanted is {separator!r}. Save the file again."
-            )
+            raise TableError(f"cells seem separated by {other!r}; wanted is {separator!r}. Save the file again.")
         for row in rows:
             if row and len(row) != len(header):
                 raise TableError(
@@ -541,18 +554,17 @@ def _extra(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"This format needs {module}, which is not installed. "
-            "Install it with: pip install 'clearfold[anndata]'"
+            f"This format needs {module}, which is not installed. Install it with: pip install 'clearfold[anndata]'"
         ) from error
 
 
-# writing ---------------------------------------------------------------------------------------------------
+# Writing ---------------------------------------------------------------------------------------------------
 
 
 def write_table(table: Table | pd.DataFrame, path: PathLike) -> None:
     """Write every column; a file that was there stays as it was unless the new one is whole."""
     path = Path(path)
-    write = _format(path).write
+    write = format_of(path).write
     if not isinstance(table, Table):
         frame = _flat(table)
         table = Table(frame, {}, _numeric_columns(frame))
@@ -591,15 +603,21 @@ def _write_csv(table: Table, temporary: Path, path: Path, separator: str) -> Non
     guarded = {name: column.map(_guard) for name, column in text.items()}
     frame = frame.assign(**cast("dict[str, Any]", guarded)).rename(columns=_guard)
     cells = [str(cell) for column in [frame.columns, *guarded.values()] for cell in column]
-    frame.to_csv(
-        temporary,
-        sep=separator,
-        index=False,
-        # The csv module quotes a lone carriage return only when it quotes all text.
-        quoting=csv.QUOTE_NONNUMERIC if any("\r" in cell for cell in cells) else csv.QUOTE_MINIMAL,
-        compression={"method": "gzip", "mtime": 0} if path.name.lower().endswith(".gz") else None,
-        lineterminator="\n",
-    )
+    # The csv module quotes a lone carriage return only when it quotes all text.
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if "\r" in "".join(cells) else csv.QUOTE_MINIMAL
+    with _create(temporary, path.name.lower().endswith(".gz")) as file:
+        frame.to_csv(file, sep=separator, index=False, quoting=quoting, lineterminator="\n", encoding="utf-8")
+
+
+@contextmanager
+def _create(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
+    """A file to write to; a compressed one carries neither its name nor the time, so equal tables are equal."""
+    with path.open("wb") as file:
+        if compressed:
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+                yield cast("IO[bytes]", packed)
+        else:
+            yield file
 
 
 def _guard(cell: Any) -> Any:
@@ -651,7 +669,7 @@ def _write_hdf5(table: Table, temporary: Path, path: Path) -> None:
         file["feature_names"] = np.array(features, dtype=h5py.string_dtype())
 
 
-# formats ---------------------------------------------------------------------------------------------------
+# Formats ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -680,7 +698,8 @@ def _suffix(path: Path) -> str:
     return next((suffix for suffix in FORMATS if path.name.lower().endswith(suffix)), path.suffix)
 
 
-def _format(path: Path) -> _Format:
+def format_of(path: Path) -> _Format:
+    """How files of this name are read and written; raises when the suffix is not known."""
     suffix = _suffix(path)
     if suffix not in FORMATS:
         raise TableError(f"{path.name}: the suffix {suffix!r} is not known. Tables are {', '.join(FORMATS)}.")

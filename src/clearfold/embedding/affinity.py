@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
+from sklearn import config_context
+from sklearn.neighbors import NearestNeighbors
 
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
@@ -26,9 +27,13 @@ CANCELLATION = 1e-3
 """Squared distances below this share of the squared norms are computed again from differences."""
 TIE = 1e-9
 """Distances within this relative difference are compared again exactly, then by index."""
+ROUNDING = 1e-12
+"""Squared distances found by matrix products are trusted to this share of the largest squared norm."""
 TREE_UP_TO = 12
 """A KD-tree finds neighbours faster than matrix products up to this number of features."""
-BLOCK_BYTES = 2**25
+FINDER_FROM = 200_000
+"""Below this number of pairs, comparing all of them directly is faster than any finder."""
+BLOCK_BYTES = 2**23
 """Rows are compared in blocks whose table of distances stays below this size."""
 
 
@@ -76,11 +81,6 @@ class Points:
     def _norms(self) -> Matrix:
         return _squared_norms(self._shifted)
 
-    @cached_property
-    def _tree(self) -> KDTree | None:
-        usable = not sparse.issparse(self.X) and self.X.shape[1] <= TREE_UP_TO and self.size > 200
-        return KDTree(self.X) if usable else None
-
     def remember_distances(self) -> Points:
         """Keep the full table of distances for repeated use."""
         self._squared = self.squared()
@@ -92,8 +92,7 @@ class Points:
             return self._squared.copy()
         table = np.empty((self.size, self.size))
         for rows in blocks(self.size, self.size):
-            self._compare(self.X[rows], out=table[rows, : rows.stop])
-        table.flat[:: self.size + 1] = 0.0
+            self._compare(self.X[rows], out=table[rows, : rows.stop], own=rows.start)
         return _symmetric(table)
 
     def own_squared(self, rows: slice) -> Matrix:
@@ -126,15 +125,14 @@ class Points:
 
     def within_of(self, X: Features, radius: float) -> sparse.csr_array:
         """Sparse distances below a radius of new samples (rows) to the fitted ones (columns)."""
-        if self._tree is not None:
-            found = self._tree.query_ball_point(X, np.nextafter(radius, 0), return_sorted=True, workers=-1)
-            counts = np.fromiter((len(f) for f in found), dtype=np.intp, count=len(found))
-            columns = (
-                np.concatenate([np.asarray(f, dtype=np.intp) for f in found]) if counts.any() else np.empty(0, np.intp)
-            )
-            lengths = np.sqrt(_pairs(X, self.X, np.repeat(np.arange(len(found)), counts), columns))
-            start = np.concatenate([[0], np.cumsum(counts)])
-            return sparse.csr_array((lengths, columns, start), shape=(len(found), self.size))
+        if not sparse.issparse(X) and X.shape[1] <= TREE_UP_TO:
+            with config_context(assume_finite=True):
+                found = self._finder.radius_neighbors(X - self._shift, radius, return_distance=False)  # type: ignore[union-attr]
+            counts = np.fromiter(map(len, found), dtype=np.intp, count=len(found))
+            i, j = np.repeat(np.arange(len(found)), counts), np.concatenate(found)
+            lengths = np.sqrt(_pairs(X, self.X, i, j))
+            inside = lengths < radius
+            return sparse.csr_array((lengths[inside], (i[inside], j[inside])), shape=(len(found), self.size))
         parts = [_below(np.sqrt(self.squared_to(X[rows])), radius) for rows in blocks(X.shape[0], self.size)]
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
@@ -153,27 +151,43 @@ class Points:
         """`local_gram` of the fitted samples themselves."""
         return self.local_gram(self.X, indices)
 
-    def _compare(self, X: Features, *, out: Matrix) -> None:
-        """Squared distances of X to the first fitted samples, as many as `out` has columns."""
+    def _compare(self, X: Features, *, out: Matrix, own: int | None = None) -> None:
+        """Squared distances of X to the first fitted samples, as many as `out` has columns.
+
+        |x|^2 + |z|^2 - 2 x.z around the centre of the samples; pairs where that cancels are computed from differences.
+        With `own`, X are the fitted samples from that one on, and distances to themselves are zero.
+        """
         count = out.shape[1]
         shifted = X if sparse.issparse(X) else X - self._shift
-        norms = _squared_norms(shifted)[:, None] + self._norms[None, :count]
-        inner = shifted @ self._shifted[:count].T
-        np.multiply(_as_array(inner), -2.0, out=out)
-        out += norms
-        norms *= CANCELLATION
-        lost = out < norms
-        share = np.count_nonzero(lost) / lost.size
-        if share > 0.1 and not sparse.issparse(X):
-            out[...] = cdist(X, self.X[:count], "sqeuclidean")
-        elif share > 0:
+        norms = _squared_norms(shifted)
+        if sparse.issparse(X):
+            out[...] = (-2.0 * shifted @ self._shifted[:count].T).toarray()
+        else:
+            np.matmul(-2.0 * shifted, self._shifted[:count].T, out=out)
+        out += norms[:, None]
+        out += self._norms[None, :count]
+        if own is not None:
+            np.fill_diagonal(out[:, own:], np.inf)
+        suspect = np.flatnonzero(out.min(axis=1) < CANCELLATION * (norms + self._norms.max()))
+        for part in blocks(len(suspect), count):
+            rows = suspect[part]
+            self._repair(X, rows, out, CANCELLATION * (norms[rows, None] + self._norms[None, :count]))
+        if own is not None:
+            np.fill_diagonal(out[:, own:], 0.0)
+
+    def _repair(self, X: Features, rows: Indices, out: Matrix, limit: Matrix) -> None:
+        lost = out[rows] < limit
+        if np.count_nonzero(lost) > 0.1 * lost.size and not sparse.issparse(X):
+            out[rows] = cdist(X[rows], self.X[: out.shape[1]], "sqeuclidean")
+        else:
             i, j = np.nonzero(lost)
-            out[i, j] = _pairs(X, self.X, i, j)
+            out[rows[i], j] = _pairs(X, self.X, rows[i], j)
 
     def _nearest(self, X: Features, k: int, *, leave_out_self: bool) -> tuple[Indices, Matrix]:
         indices = np.empty((X.shape[0], k), dtype=np.intp)
-        use_tree = self._tree is not None and self._squared is None
-        pending = self._tree_nearest(X, indices, leave_out_self) if use_tree else np.arange(X.shape[0])
+        pending = np.arange(X.shape[0])
+        if self._finder is not None and self._squared is None and X.shape[0] * self.size > FINDER_FROM:
+            pending = self._found(X, indices, leave_out_self)
         for block in blocks(len(pending), self.size):
             at = pending[block]
             squared = self._squared[at] if leave_out_self and self._squared is not None else self.squared_to(X[at])
@@ -182,22 +196,33 @@ class Points:
             indices[at] = nearest_columns(squared, k, partial(_pairs, X[at], self.X))
         return indices, self.exact(X, indices)
 
-    def _tree_nearest(self, X: Features, indices: Indices, leave_out_self: bool) -> Indices:
-        """Fill in what the tree decides without a tie; return the rows that it does not."""
+    @cached_property
+    def _finder(self) -> NearestNeighbors | None:
+        """Finds candidates for neighbours: a tree for few features, matrix products for many."""
+        if sparse.issparse(self.X):
+            return None
+        algorithm = "kd_tree" if self.X.shape[1] <= TREE_UP_TO else "brute"
+        return NearestNeighbors(algorithm=algorithm).fit(self._shifted)
+
+    def _found(self, X: Features, indices: Indices, leave_out_self: bool) -> Indices:
+        """Fill in the neighbours that are beyond doubt; return the rows where rounding or a tie could decide."""
         k = indices.shape[1]
         ask = min(k + 1 + leave_out_self, self.size)
-        lengths, found = self._tree.query(X, np.arange(1, ask + 1), workers=-1)  # type: ignore[union-attr]
-        undecided = np.zeros(len(found), dtype=bool)
+        with config_context(assume_finite=True):
+            found = self._finder.kneighbors(X - self._shift, ask, return_distance=False)  # type: ignore[union-attr]
+        lengths = self.exact(X, found)
+        doubt = np.zeros(len(found), dtype=bool)
         if leave_out_self:
             own = found == np.arange(len(found))[:, None]
-            lengths = np.where(own, np.inf, lengths)
-            undecided |= ~own.any(axis=1)
+            lengths[own] = np.inf
+            doubt |= ~own.any(axis=1)
         order = np.lexsort((found, lengths), axis=1)
         lengths, found = np.take_along_axis(lengths, order, 1), np.take_along_axis(found, order, 1)
         indices[:] = found[:, :k]
         if lengths.shape[1] > k:
-            undecided |= lengths[:, k] <= lengths[:, k - 1] * (1 + TIE)
-        return np.flatnonzero(undecided)
+            inner, outer = np.square(lengths[:, k - 1]), np.square(lengths[:, k])
+            doubt |= outer - inner <= TIE * outer + ROUNDING * self._norms.max()
+        return np.flatnonzero(doubt)
 
 
 class Distances:

@@ -153,29 +153,11 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             raise InputError(f"metric={self.metric!r} came; {' or '.join(map(repr, self._METRICS))} is wanted.")
         if self.metric == "precomputed" and sparse.issparse(X):
             raise InputError("a sparse table of distances came; pass a dense one, where no distance is missing.")
-        return as_samples(self._checked(X, reset=True, least=2), self.metric)
-
-    def _checked(self, X: Any, *, reset: bool, least: int = 1) -> Features:
-        try:
-            checked = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype=np.float64,
-                order="C",
-                ensure_min_samples=least,
-            )
-        except (ValueError, TypeError) as error:
-            if isinstance(error, TypeError) and "sparse" not in str(error):
-                raise
-            hint = next((advice for sign, advice in HINTS.items() if sign in str(error)), "")
-            raise InputError(f"{error} {hint}".strip()) from error
-        return sparse.csr_array(checked) if sparse.issparse(checked) else checked
+        return as_samples(checked(self, X, reset=True, least=2), self.metric)
 
     def _placed(self, X: Any) -> tuple[Matrix, np.ndarray[Any, np.dtype[np.bool_]]]:
         check_is_fitted(self, "embedding_")
-        X = self._checked(X, reset=False)
+        X = checked(self, X, reset=False)
         placed = [self._place(X[rows]) for rows in blocks(X.shape[0], self._fitted.size)]
         coordinates = np.vstack(placed)
         isolated = np.isnan(coordinates.sum(axis=1))
@@ -193,6 +175,20 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
+
+
+def checked(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Features:
+    """X as finite numbers, its width and names remembered (reset) or compared; errors say what to do."""
+    try:
+        table = validate_data(
+            estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, order="C", ensure_min_samples=least
+        )
+    except (ValueError, TypeError) as error:
+        if isinstance(error, TypeError) and "sparse" not in str(error):
+            raise
+        hint = next((advice for sign, advice in HINTS.items() if sign in str(error)), "")
+        raise InputError(f"{error} {hint}".strip()) from error
+    return sparse.csr_array(table) if sparse.issparse(table) else table
 
 
 def at_known(coordinates: Matrix, squared: Matrix, known: Matrix) -> Matrix:

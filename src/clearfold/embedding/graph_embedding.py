@@ -21,7 +21,7 @@ class GraphEmbedding(SpectralEmbedder):
 
     Equal to BoSE's spectral embedding ((L - W) y = mu L y, mu = 1 - lambda). New samples by Nystrom with their own
     degree, y(x) = W(x) Y / (lambda d(x)); OSE-SSL eq. 2 prints it without d(x). With labels: semi-supervised,
-    affinities g become g (1 + g) between equal and g (1 - g) between different known labels; a new sample is unlabelled.
+    affinities g become g (1 + g) between equal and g (1 - g) between different known labels; new samples have none.
 
     Parameters
     ----------
@@ -36,6 +36,7 @@ class GraphEmbedding(SpectralEmbedder):
     ----------
     embedding_ : (n, h) coordinates; eigenvalues_ : (h,) lambda
     bandwidth_, neighborhood_ : the values that were used
+    degrees_ : (n,) row sums of W, the weights of the inner product in which coordinates are orthogonal
     n_connected_components_ : parts of the graph
     eigengap_ : smallest relative gap between neighbouring 1 - lambda
 
@@ -87,7 +88,9 @@ class GraphEmbedding(SpectralEmbedder):
         self.n_connected_components_ = (
             1 if isinstance(affinity, np.ndarray) else int(csgraph.connected_components(affinity, directed=False)[0])
         )
-        return Normalised(affinity if y is None else with_labels(affinity, known_labels(y, samples.size)))
+        operator = Normalised(affinity if y is None else with_labels(affinity, known_labels(y, samples.size)))
+        self.degrees_ = operator.degrees
+        return operator
 
     def _place(self, X: Features) -> Matrix:
         squared = self._fitted.squared_to(X) if self.neighborhood_ is None or self._labelled else None

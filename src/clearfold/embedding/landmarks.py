@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from clearfold.embedding.estimator import SpectralEmbedder
+from clearfold.embedding.estimator import SpectralEmbedder, checked
 from clearfold.embedding.isomap import Isomap
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
@@ -34,7 +34,7 @@ class LandmarkEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     Notes
     -----
-    Memory: X, the coordinates, and what the embedding needs for n_landmarks samples; blocks of 32 MiB besides.
+    Memory: X, the coordinates, and what the embedding needs for n_landmarks samples; blocks of 8 MiB besides.
     Time grows with n.
 
     Examples
@@ -62,11 +62,10 @@ class LandmarkEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose landmarks, fit the embedding on them, place every row of X. y, if given, goes to the embedding."""
         self.fitted_ = clone(Isomap() if self.embedding is None else self.embedding)
-        checked = self.fitted_._checked(X, reset=True, least=2)
-        validate_data(self, X, skip_check_array=True)
-        self.landmarks_ = self._landmarks(checked)
-        self.fitted_.fit(checked[self.landmarks_], None if y is None else np.asarray(y)[self.landmarks_])
-        self.embedding_: Matrix = self.fitted_.transform(checked)
+        X = checked(self, X, reset=True, least=2)
+        self.landmarks_ = self._landmarks(X)
+        self.fitted_.fit(X[self.landmarks_], None if y is None else np.asarray(y)[self.landmarks_])
+        self.embedding_: Matrix = self.fitted_.transform(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Matrix:
@@ -76,8 +75,7 @@ class LandmarkEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def transform(self, X: Any) -> Matrix:
         """Coordinates of new samples by the rule of the fitted embedding."""
         check_is_fitted(self, "embedding_")
-        X = self.fitted_._checked.__func__(self, X, reset=False)
-        return self.fitted_.transform(X)
+        return self.fitted_.transform(checked(self, X, reset=False))
 
     def _landmarks(self, X: Any) -> Any:
         n_samples = X.shape[0]

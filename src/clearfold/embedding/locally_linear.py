@@ -92,8 +92,8 @@ class LocallyLinearEmbedding(SpectralEmbedder):
             )
         if k > self.n_neighbors:
             warnings.warn(
-                f"with n_neighbors={self.n_neighbors} the coordinates would be arbitrary (several groups of samples know "
-                f"only each other); n_neighbors={k} was used instead. Set it yourself to choose otherwise.",
+                f"with n_neighbors={self.n_neighbors} the coordinates would be arbitrary (several groups know only "
+                f"themselves); n_neighbors={k} was used instead. Set it yourself to choose otherwise.",
                 NullSpaceWarning,
                 stacklevel=5,
             )

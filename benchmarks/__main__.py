@@ -1,0 +1,61 @@
+"""Run the benchmarks: `python -m benchmarks [--quick] [--only NAME ...] [-o results.json]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import embeddings, graphs, new_samples, report
+from benchmarks.cases import Row, measured
+from benchmarks.measure import Workshop
+
+SUITES = {
+    "embeddings": embeddings.SUITE,
+    "graphs": graphs.SUITE,
+    "new_samples": new_samples.SUITE,
+}
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parse(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 180)
+    workshop = Workshop([f"benchmarks.{name}" for name in SUITES])
+    rows: list[Row] = []
+    for suite, builders in SUITES.items():
+        for name, build in builders.items():
+            if options.only and not {suite, name} & set(options.only):
+                continue
+            for case in build(options.quick):
+                start = time.perf_counter()
+                rows += measured(case, workshop)
+                took = time.perf_counter() - start
+                print(f"{case.name}, {case.data}, n={case.size}: {took:.1f} s", file=sys.stderr, flush=True)
+    report.show(console, rows)
+    report.write(options.output, rows, {**report.machine(), "quick": options.quick})
+    console.print(f"written to {options.output}", markup=False)
+    unequal = [row for row in rows if not row.same]
+    if unequal:
+        console.print(f"{len(unequal)} of {len(rows)} comparisons of outputs failed", style="red")
+    return 1 if unequal else 0
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    names = [name for suite, builders in SUITES.items() for name in (suite, *builders)]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="clearfold beside its peers")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes: for equality of outputs, under three minutes"
+    )
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=f"some of: {', '.join(names)}")
+    parser.add_argument("-o", "--output", type=Path, help="where to write JSON (default: in benchmarks/results)")
+    options = parser.parse_args(arguments)
+    options.output = options.output or RESULTS / ("quick.json" if options.quick else "full.json")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())
