@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+from threadpoolctl import threadpool_limits
 
 from benchmarks import embeddings, graphs, new_samples, report
 from benchmarks.cases import Row, measured
@@ -24,24 +25,31 @@ RESULTS = Path(__file__).parent / "results"
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     console = Console(width=None if sys.stdout.isatty() else 180)
-    workshop = Workshop([f"benchmarks.{name}" for name in SUITES])
-    rows: list[Row] = []
-    for suite, builders in SUITES.items():
-        for name, build in builders.items():
-            if options.only and not {suite, name} & set(options.only):
-                continue
-            for case in build(options.quick):
-                start = time.perf_counter()
-                rows += measured(case, workshop)
-                took = time.perf_counter() - start
-                print(f"{case.name}, {case.data}, n={case.size}: {took:.1f} s", file=sys.stderr, flush=True)
+    about = {**report.machine(), "quick": options.quick}
+    with threadpool_limits(1):  # comparisons of outputs are not measured, but keep to one core as well
+        rows = _run(options.quick, set(options.only or ()))
     report.show(console, rows)
-    report.write(options.output, rows, {**report.machine(), "quick": options.quick})
+    report.write(options.output, rows, about)
     console.print(f"written to {options.output}", markup=False)
     unequal = [row for row in rows if not row.same]
     if unequal:
         console.print(f"{len(unequal)} of {len(rows)} comparisons of outputs failed", style="red")
     return 1 if unequal else 0
+
+
+def _run(quick: bool, only: set[str]) -> list[Row]:
+    workshop = Workshop([f"benchmarks.{name}" for name in SUITES])
+    rows: list[Row] = []
+    for suite, builders in SUITES.items():
+        for name, build in builders.items():
+            if only and not only & {suite, name}:
+                continue
+            for case in build(quick):
+                start = time.perf_counter()
+                rows += measured(case, workshop)
+                took = time.perf_counter() - start
+                print(f"{case.name}, {case.data}, n={case.size}: {took:.1f} s", file=sys.stderr, flush=True)
+    return rows
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -46,14 +46,15 @@ def growth(rows: list[Row]) -> list[Growth]:
 
 
 def machine() -> dict[str, Any]:
-    """Where and on what a run was made."""
+    """Where and on what a run is made; asked for before it, since the source may change on the way."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in PACKAGES},
-        "commit": _commit(),
+        "commit": _git("rev-parse", "HEAD"),
+        "modified": bool(_git("status", "--porcelain", "--", "src", "benchmarks")),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "threads": 1,
     }
@@ -160,10 +161,10 @@ def _processor() -> str:
         return platform.processor()
 
 
-def _commit() -> str | None:
-    here = Path(__file__).parent
+def _git(*words: str) -> str | None:
+    top = Path(__file__).parent.parent
     try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True)
+        done = subprocess.run(["git", *words], cwd=top, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from clearfold import selection
 from clearfold.errors import InputError
-from clearfold.selection import FILTERS, OUTCOME_FILTERS, FilterSelector, stability
+from clearfold.selection import FILTERS, OUTCOME_FILTERS, FilterSelector, columns, stability
 
 CASES = ["base_n40_m12", "wide_n30_m200", "disconnected_constfeat_n36_m8", "duplicates_n26_m12"]
 EXACT = {
@@ -196,7 +196,7 @@ def test_nothing_but_constants_gives_0_and_no_warning(name: str) -> None:
 def test_sparse_and_frames_give_what_arrays_give(
     name: str, kind: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selection, "BLOCK", 3)
+    monkeypatch.setattr(columns, "BLOCK", 3)
     X, y = sample(4)
     X[np.abs(X) < np.abs(X).mean(axis=0)] = 0
     np.testing.assert_allclose(SEEDED[name](kind(X), y), SEEDED[name](X, y), rtol=1e-12)
@@ -289,9 +289,7 @@ def test_random_rounds_are_at_chance_and_the_interval_covers_it() -> None:
     jaccard = np.sum(stats.hypergeom(50, 5, 5).pmf(common) * common / (10 - common))
     assert np.mean([r.jaccard for r in results]) == pytest.approx(jaccard, rel=0.02)
     assert results[0].jaccard_chance == pytest.approx(5 / (2 * 50 - 5))
-    assert (
-        0.9 < results[0].jaccard_chance / jaccard < 1
-    )  # a ratio of means: a little below the mean of ratios
+    assert 0.9 < results[0].jaccard_chance / jaccard < 1  # a ratio of means: a little below the mean of ratios
     assert np.mean([r.ci_low <= 0 <= r.ci_high for r in results]) >= 0.95
 
 
@@ -344,9 +342,7 @@ def test_selector_keeps_the_best_and_their_names(name: str) -> None:
     assert chosen.importances_.sum() == pytest.approx(1)
     assert sorted(chosen.ranking_) == list(range(1, 8))
     np.testing.assert_array_equal(chosen.get_support(), chosen.ranking_ <= 3)
-    np.testing.assert_array_equal(
-        np.sort(chosen.importances_[chosen.support_]), np.sort(chosen.importances_)[-3:]
-    )
+    np.testing.assert_array_equal(np.sort(chosen.importances_[chosen.support_]), np.sort(chosen.importances_)[-3:])
     kept = chosen.set_output(transform="pandas").transform(frame)
     pd.testing.assert_frame_equal(kept, frame[list(chosen.get_feature_names_out())])
 

@@ -1,9 +1,11 @@
 """A table comes back as it was written, says what each column is for, and refuses what it cannot use."""
 
+import csv
 import gzip
 import os
 import stat
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -215,7 +217,7 @@ def test_no_text_cell_can_run_as_a_formula(tmp_path: Path, start: str) -> None:
     frame = pd.DataFrame({"label": [evil, "fine"], start + "head": ["t", "u"], "area": [-1.5, 2.0]})
     write_table(frame, tmp_path / "t.csv")
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
-        cells = [cell for row in module.csv.reader(file) for cell in row]
+        cells = [cell for row in csv.reader(file) for cell in row]
     assert f"'{evil}" in cells
     assert f"'{start}head" in cells
     assert "-1.5" in cells  # numbers are untouched
@@ -395,7 +397,7 @@ def test_a_failure_in_the_middle_leaves_the_old_file(
             file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setitem(module.FORMATS, suffix, module._Format(writer.read, fail))
+    monkeypatch.setitem(module.FORMATS, suffix, replace(writer, write=fail))
     with pytest.raises(TableError, match="No space left"):
         write_table(cases(), path)
     assert path.read_bytes() == before
@@ -410,7 +412,7 @@ def test_the_new_file_takes_the_place_of_the_old_one_at_once(tmp_path: Path, mon
         assert target.read_bytes() == b"old"
         raise OSError(1, "Operation not permitted")
 
-    monkeypatch.setattr(module.os, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(TableError, match="Operation not permitted"):
         write_table(cases(), path)
     assert path.read_bytes() == b"old"

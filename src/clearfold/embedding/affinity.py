@@ -97,7 +97,7 @@ class Points:
 
     def own_squared(self, rows: slice) -> Matrix:
         """Squared distances of some fitted samples to all."""
-        return self.squared_to(self.X[rows])
+        return self.squared_to(self.X[rows]) if self._squared is None else self._squared[rows]
 
     def squared_to(self, X: Features) -> Matrix:
         """Squared distances of new samples (rows) to the fitted ones (columns)."""
@@ -113,6 +113,8 @@ class Points:
 
     def neighbors(self, k: int) -> tuple[Indices, Matrix]:
         """k nearest other samples of each sample, ties to the lowest index: indices and distances, nearest first."""
+        if self._squared is not None:
+            return _nearest_others(self._squared, k)
         return self._nearest(self.X, k, leave_out_self=True)
 
     def neighbors_of(self, X: Features, k: int) -> tuple[Indices, Matrix]:
@@ -149,7 +151,7 @@ class Points:
 
     def own_local_gram(self, indices: Indices) -> Matrix:
         """`local_gram` of the fitted samples themselves."""
-        return self.local_gram(self.X, indices)
+        return self.local_gram(self.X, indices) if self._squared is None else _gram_of(self._squared, indices)
 
     def _compare(self, X: Features, *, out: Matrix, own: int | None = None) -> None:
         """Squared distances of X to the first fitted samples, as many as `out` has columns.
@@ -186,11 +188,11 @@ class Points:
     def _nearest(self, X: Features, k: int, *, leave_out_self: bool) -> tuple[Indices, Matrix]:
         indices = np.empty((X.shape[0], k), dtype=np.intp)
         pending = np.arange(X.shape[0])
-        if self._finder is not None and self._squared is None and X.shape[0] * self.size > FINDER_FROM:
+        if self._finder is not None and X.shape[0] * self.size > FINDER_FROM:
             pending = self._found(X, indices, leave_out_self)
         for block in blocks(len(pending), self.size):
             at = pending[block]
-            squared = self._squared[at] if leave_out_self and self._squared is not None else self.squared_to(X[at])
+            squared = self.squared_to(X[at])
             if leave_out_self:
                 squared[np.arange(len(at)), at] = np.inf
             indices[at] = nearest_columns(squared, k, partial(_pairs, X[at], self.X))
@@ -250,10 +252,7 @@ class Distances:
 
     def neighbors(self, k: int) -> tuple[Indices, Matrix]:
         """k nearest other samples of each sample, ties to the lowest index."""
-        table = self.D.copy()
-        np.fill_diagonal(table, np.inf)
-        indices = nearest_columns(table, k)
-        return indices, np.take_along_axis(self.D, indices, axis=1)
+        return _nearest_others(np.square(self.D), k)
 
     def neighbors_of(self, D: Matrix, k: int) -> tuple[Indices, Matrix]:
         """k nearest fitted samples of each new sample."""
@@ -276,7 +275,7 @@ class Distances:
 
     def own_local_gram(self, indices: Indices) -> Matrix:
         """`local_gram` of the fitted samples themselves."""
-        return self.local_gram(self.D, indices)
+        return _gram_of(np.square(self.D), indices)
 
 
 Samples: TypeAlias = Points | Distances
@@ -310,6 +309,20 @@ def nearest_columns(table: Matrix, k: int, exact: Callable[[Indices, Indices], M
         lengths = table[row, near] if exact is None else exact(np.full(len(near), row), near)
         chosen[row] = near[np.lexsort((near, lengths))][:k]
     return chosen
+
+
+def _nearest_others(squared: Matrix, k: int) -> tuple[Indices, Matrix]:
+    """k nearest other samples of each sample, and distances, from the full table of squared distances."""
+    table = squared.copy()
+    np.fill_diagonal(table, np.inf)
+    indices = nearest_columns(table, k)
+    return indices, np.sqrt(np.take_along_axis(squared, indices, axis=1))
+
+
+def _gram_of(squared: Matrix, indices: Indices) -> Matrix:
+    """Inner products of the differences of each sample to its neighbours, from the full table of squared distances."""
+    own = np.take_along_axis(squared, indices, axis=1)
+    return 0.5 * (own[:, :, None] + own[:, None, :] - squared[indices[:, :, None], indices[:, None, :]])
 
 
 def check_distances(D: Matrix) -> Matrix:

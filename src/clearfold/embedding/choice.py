@@ -142,9 +142,6 @@ def search(
     n_neighbors, bandwidth : values to try; only where the embedding has such a parameter
     max_components : largest number of coordinates to try
     """
-    import pandas as pd
-    from sklearn.base import clone
-
     grid = {
         name: list(values)
         for name, values in (("n_neighbors", n_neighbors), ("bandwidth", bandwidth))
@@ -157,7 +154,16 @@ def search(
             f"which has {sorted(embedding.get_params())}. "
             "Give values only for parameters that the embedding has, and at least one for each."
         )
-    samples = embedding._samples(X).remember_distances()
+    return search_samples(embedding, embedding._samples(X).remember_distances(), grid, max_components)
+
+
+def search_samples(
+    embedding: SpectralEmbedder, samples: Any, grid: dict[str, list[Any]], max_components: int, rule: str = "elbow"
+) -> Search:
+    """`search` over samples that may be shared by several searches; rule "elbow", or "minimum" as FINE prints it."""
+    import pandas as pd
+    from sklearn.base import clone
+
     tables = []
     for setting in product(*grid.values()):
         values = dict(zip(grid, setting, strict=True))
@@ -168,9 +174,9 @@ def search(
             frame.assign(**values, is_elbow=frame["n_components"] == chosen)[[*grid, *frame.columns, "is_elbow"]]
         )
     table = pd.concat(tables, ignore_index=True)
-    elbows = table[table["is_elbow"]]
-    first = int(elbows["residual_variance"].to_numpy().argmin())
-    best = {name: elbows[name].to_list()[first] for name in [*grid, "n_components"]}
+    candidates = table[table["is_elbow"]] if rule == "elbow" else table
+    first = int(candidates["residual_variance"].to_numpy().argmin())
+    best = {name: candidates[name].to_list()[first] for name in [*grid, "n_components"]}
     return Search(table, best, embedding)
 
 

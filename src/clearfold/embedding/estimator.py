@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from clearfold.embedding.affinity import Features, Samples, as_samples, blocks, median_distance
+from clearfold.embedding.affinity import Features, Points, Samples, as_samples, blocks, median_distance
 from clearfold.embedding.choice import elbow, variance_curve
 from clearfold.embedding.neighbors import NeighborGraph, neighbor_graph
 from clearfold.embedding.operator import Operator, Spectrum
@@ -90,6 +90,8 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return operator.distances()
 
     def _fit_samples(self, samples: Samples, y: Any = None) -> None:
+        """Fit samples that were checked before, perhaps shared with other embeddings."""
+        self.n_features_in_ = samples.X.shape[1] if isinstance(samples, Points) else samples.size
         operator = self._operator(samples, y)
         spectrum = self._choose(operator, samples)
         self.eigengap_ = warn_if_near_equal(spectrum.frequencies, spectrum.rank - 1) if spectrum.rank > 1 else 1.0
