@@ -30,7 +30,7 @@ from clearfold.embedding import (
     LocallyLinearEmbedding,
     spectral,
 )
-from clearfold.embedding.affinity import Distances, Points, exponential, gaussian, median_distance
+from clearfold.embedding.affinity import Distances, Points, exponential, gaussian, median_power
 from clearfold.embedding.locally_linear import barycentric
 from clearfold.embedding.neighbors import neighbor_graph
 from clearfold.embedding.operator import Centred, Laplacian, Linear, Normalised, Reconstruction
@@ -512,7 +512,7 @@ def test_median_bandwidth_is_the_median_of_the_distances(n: int, power: int) -> 
     D = cdist(sample(n), sample(n))
     pairs = D[np.triu_indices(n, 1)] ** power
     for samples in (Points(sample(n)), Distances(D)):
-        assert median_distance(samples, power) == pytest.approx(np.median(pairs), rel=EXACT)
+        assert median_power(samples.squared(), power) == pytest.approx(np.median(pairs), rel=EXACT)
 
 
 def test_distances_far_from_the_origin_keep_their_digits() -> None:

@@ -2,6 +2,7 @@
 
 ClearfoldError
 ├── InputError (also ValueError)        what came cannot be used: says what came, what was wanted, what to do
+│   ├── InputTypeError (also TypeError) what came is of a kind that holds no numbers
 │   └── TableError                      a file or a column of a table
 ├── MissingExtraError (also ImportError) an optional dependency is not installed
 └── ConvergenceError (also RuntimeError) an eigenproblem did not give what was asked
@@ -23,6 +24,10 @@ class ClearfoldError(Exception):
 
 class InputError(ClearfoldError, ValueError):
     """What came cannot be used."""
+
+
+class InputTypeError(InputError, TypeError):
+    """What came is of a kind that cannot be used."""
 
 
 class TableError(InputError):

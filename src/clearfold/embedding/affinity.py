@@ -23,6 +23,9 @@ Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.intp]]"
 Features: TypeAlias = Any
 """n x m numbers, a float array or a csr_array."""
 
+Exact: TypeAlias = "Callable[[Indices, Indices], Matrix]"
+"""Rows and columns -> squared distances that do not depend on where in a table they stand."""
+
 CANCELLATION = 1e-3
 """Squared distances below this share of the squared norms are computed again from differences."""
 TIE = 1e-9
@@ -61,7 +64,7 @@ class Points:
     """Samples known by their features, compared by Euclidean distance."""
 
     def __init__(self, X: Features) -> None:
-        self.X = sparse.csr_array(X) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+        self.X = sparse.csr_array(X, copy=True) if sparse.issparse(X) else np.array(X, dtype=np.float64, order="C")
         self.size = int(self.X.shape[0])
         self._squared: Matrix | None = None
 
@@ -80,6 +83,19 @@ class Points:
     @cached_property
     def _norms(self) -> Matrix:
         return _squared_norms(self._shifted)
+
+    def vary(self) -> bool:
+        """Whether any feature differs among the samples by more than rounding."""
+        top, bottom = self.X.max(axis=0), self.X.min(axis=0)
+        if sparse.issparse(self.X):
+            top, bottom = top.toarray().ravel(), bottom.toarray().ravel()
+        return bool(((top - bottom) > 1e-13 * np.maximum(np.abs(top), np.abs(bottom))).any())
+
+    def alike(self, X: Features) -> Features:
+        """X, dense or sparse as the fitted samples are."""
+        if sparse.issparse(X) == sparse.issparse(self.X):
+            return X
+        return X.toarray() if sparse.issparse(X) else sparse.csr_array(X)
 
     def remember_distances(self) -> Points:
         """Keep the full table of distances for repeated use."""
@@ -114,7 +130,7 @@ class Points:
     def neighbors(self, k: int) -> tuple[Indices, Matrix]:
         """k nearest other samples of each sample, ties to the lowest index: indices and distances, nearest first."""
         if self._squared is not None:
-            return _nearest_others(self._squared, k)
+            return _nearest_others(self._squared, k, partial(_pairs, self.X, self.X))
         return self._nearest(self.X, k, leave_out_self=True)
 
     def neighbors_of(self, X: Features, k: int) -> tuple[Indices, Matrix]:
@@ -129,13 +145,18 @@ class Points:
         """Sparse distances below a radius of new samples (rows) to the fitted ones (columns)."""
         if not sparse.issparse(X) and X.shape[1] <= TREE_UP_TO:
             with config_context(assume_finite=True):
-                found = self._finder.radius_neighbors(X - self._shift, radius, return_distance=False)  # type: ignore[union-attr]
+                found = self._finder.radius_neighbors(X - self._shift, radius * (1 + TIE), return_distance=False)
             counts = np.fromiter(map(len, found), dtype=np.intp, count=len(found))
             i, j = np.repeat(np.arange(len(found)), counts), np.concatenate(found)
             lengths = np.sqrt(_pairs(X, self.X, i, j))
             inside = lengths < radius
             return sparse.csr_array((lengths[inside], (i[inside], j[inside])), shape=(len(found), self.size))
-        parts = [_below(np.sqrt(self.squared_to(X[rows])), radius) for rows in blocks(X.shape[0], self.size)]
+        parts = []
+        for rows in blocks(X.shape[0], self.size):
+            table = self.squared_to(X[rows])
+            i, j = np.nonzero(np.abs(table - radius**2) <= TIE * radius**2)
+            table[i, j] = _pairs(X[rows], self.X, i, j)
+            parts.append(_below(np.sqrt(table, out=table), radius))
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def local_gram(self, X: Features, indices: Indices) -> Matrix:
@@ -186,34 +207,38 @@ class Points:
             out[rows[i], j] = _pairs(X, self.X, rows[i], j)
 
     def _nearest(self, X: Features, k: int, *, leave_out_self: bool) -> tuple[Indices, Matrix]:
-        indices = np.empty((X.shape[0], k), dtype=np.intp)
+        indices, distances = np.empty((X.shape[0], k), dtype=np.intp), np.empty((X.shape[0], k))
         pending = np.arange(X.shape[0])
         if self._finder is not None and X.shape[0] * self.size > FINDER_FROM:
-            pending = self._found(X, indices, leave_out_self)
+            pending = self._found(X, indices, distances, leave_out_self)
         for block in blocks(len(pending), self.size):
             at = pending[block]
             squared = self.squared_to(X[at])
             if leave_out_self:
                 squared[np.arange(len(at)), at] = np.inf
             indices[at] = nearest_columns(squared, k, partial(_pairs, X[at], self.X))
-        return indices, self.exact(X, indices)
+            distances[at] = self.exact(X[at], indices[at])
+        return indices, distances
 
     @cached_property
-    def _finder(self) -> NearestNeighbors | None:
+    def _finder(self) -> Any:
         """Finds candidates for neighbours: a tree for few features, matrix products for many."""
         if sparse.issparse(self.X):
             return None
         algorithm = "kd_tree" if self.X.shape[1] <= TREE_UP_TO else "brute"
         return NearestNeighbors(algorithm=algorithm).fit(self._shifted)
 
-    def _found(self, X: Features, indices: Indices, leave_out_self: bool) -> Indices:
+    def _found(self, X: Features, indices: Indices, distances: Matrix, leave_out_self: bool) -> Indices:
         """Fill in the neighbours that are beyond doubt; return the rows where rounding or a tie could decide."""
         k = indices.shape[1]
         ask = min(k + 1 + leave_out_self, self.size)
         with config_context(assume_finite=True):
-            found = self._finder.kneighbors(X - self._shift, ask, return_distance=False)  # type: ignore[union-attr]
-        lengths = self.exact(X, found)
+            lengths, found = self._finder.kneighbors(X - self._shift, ask)
+        limit = CANCELLATION * self._norms.max()
         doubt = np.zeros(len(found), dtype=bool)
+        if self.X.shape[1] > TREE_UP_TO:
+            i, j = np.nonzero(np.square(lengths) < limit)
+            lengths[i, j] = np.sqrt(_pairs(X, self.X, i, found[i, j]))
         if leave_out_self:
             own = found == np.arange(len(found))[:, None]
             lengths[own] = np.inf
@@ -221,9 +246,10 @@ class Points:
         order = np.lexsort((found, lengths), axis=1)
         lengths, found = np.take_along_axis(lengths, order, 1), np.take_along_axis(found, order, 1)
         indices[:] = found[:, :k]
-        if lengths.shape[1] > k:
-            inner, outer = np.square(lengths[:, k - 1]), np.square(lengths[:, k])
-            doubt |= outer - inner <= TIE * outer + ROUNDING * self._norms.max()
+        distances[:] = lengths[:, :k]
+        with np.errstate(invalid="ignore"):
+            gaps = np.diff(np.square(lengths), axis=1) <= TIE * np.square(lengths[:, 1:]) + ROUNDING * self._norms.max()
+        doubt |= gaps.any(axis=1)
         return np.flatnonzero(doubt)
 
 
@@ -233,6 +259,14 @@ class Distances:
     def __init__(self, D: Matrix) -> None:
         self.D = check_distances(D)
         self.size = len(self.D)
+
+    def vary(self) -> bool:
+        """Whether any two samples are apart."""
+        return bool(self.D.any())
+
+    def alike(self, D: Matrix) -> Matrix:
+        """Distances as they are."""
+        return D
 
     def remember_distances(self) -> Distances:
         """The table is already at hand."""
@@ -286,14 +320,14 @@ def as_samples(X: Features, metric: str) -> Samples:
     return Distances(np.asarray(X)) if metric == "precomputed" else Points(X)
 
 
-def median_distance(samples: Samples, power: float = 1.0) -> float:
-    """Median of D^power over all pairs; 1 when every pair coincides."""
-    upper = np.triu_indices(samples.size, 1)
-    middle = float(np.median(samples.squared()[upper]) ** (power / 2))
+def median_power(squared: Matrix, power: float = 1.0) -> float:
+    """Median of D^power over all pairs, from the table of squared distances; 1 when every pair coincides."""
+    pairs = np.concatenate([row[i + 1 :] for i, row in enumerate(squared)])
+    middle = float(np.median(np.power(pairs, power / 2, out=pairs), overwrite_input=True))
     return middle if middle > 0 else 1.0
 
 
-def nearest_columns(table: Matrix, k: int, exact: Callable[[Indices, Indices], Matrix] | None = None) -> Indices:
+def nearest_columns(table: Matrix, k: int, exact: Exact | None = None) -> Indices:
     """Columns of the k smallest entries of each row, smallest first, ties to the lowest column.
 
     Entries within TIE of each other are settled by `exact(rows, columns)` where that is given.
@@ -311,11 +345,11 @@ def nearest_columns(table: Matrix, k: int, exact: Callable[[Indices, Indices], M
     return chosen
 
 
-def _nearest_others(squared: Matrix, k: int) -> tuple[Indices, Matrix]:
+def _nearest_others(squared: Matrix, k: int, exact: Exact | None = None) -> tuple[Indices, Matrix]:
     """k nearest other samples of each sample, and distances, from the full table of squared distances."""
     table = squared.copy()
     np.fill_diagonal(table, np.inf)
-    indices = nearest_columns(table, k)
+    indices = nearest_columns(table, k, exact)
     return indices, np.sqrt(np.take_along_axis(squared, indices, axis=1))
 
 
@@ -340,7 +374,11 @@ def check_distances(D: Matrix) -> Matrix:
             "Pass distances with d(i, j) = d(j, i), for instance (D + D.T) / 2."
         )
     if np.abs(np.diagonal(D)).max(initial=0.0) > 1e-8 * scale:
-        raise InputError("the table of distances has a diagonal that is not zero. Pass distances, not similarities.")
+        worst = np.abs(np.diagonal(D)).max()
+        raise InputError(
+            f"the table of distances has {worst:.4g} on its diagonal, where a sample meets itself; 0 is wanted. "
+            "Pass distances, not similarities."
+        )
     D = _symmetric(D.copy())
     np.fill_diagonal(D, 0.0)
     return D

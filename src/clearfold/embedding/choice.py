@@ -99,10 +99,10 @@ class Search:
         from clearfold.plot import lines
 
         names = [name for name in ("n_neighbors", "bandwidth") if name in self.table]
-        frame = self.table.assign(
-            setting=[", ".join(f"{n}={row[n]:.4g}" for n in names) for _, row in self.table.iterrows()]
-        )
-        return lines(frame, "n_components", "residual_variance", "setting", ax=ax)
+        if not names:
+            return lines(self.table, "n_components", "residual_variance", ax=ax)
+        setting = [", ".join(f"{name}={row[name]}" for name in names) for row in self.table.to_dict("records")]
+        return lines(self.table.assign(setting=setting), "n_components", "residual_variance", "setting", ax=ax)
 
 
 def residual_variance(embedding: SpectralEmbedder, X: Any, max_components: int | None = None) -> ResidualVariance:
@@ -116,8 +116,11 @@ def residual_variance(embedding: SpectralEmbedder, X: Any, max_components: int |
     >>> from sklearn.datasets import load_iris
     >>> from clearfold.embedding import PCA
     >>> residual_variance(PCA(), load_iris().data)
-    ResidualVariance(elbow at 2 of 4 coordinates: 0.0010)
+    ResidualVariance(elbow at 2 of 4 coordinates: 0.0016)
     """
+    from sklearn.base import clone
+
+    embedding = clone(embedding)
     samples = embedding._samples(X)
     curve = _curve(embedding, samples.remember_distances(), max_components or samples.size)
     return ResidualVariance(curve, elbow(curve, samples.size))
@@ -142,6 +145,8 @@ def search(
     n_neighbors, bandwidth : values to try; only where the embedding has such a parameter
     max_components : largest number of coordinates to try
     """
+    from sklearn.base import clone
+
     grid = {
         name: list(values)
         for name, values in (("n_neighbors", n_neighbors), ("bandwidth", bandwidth))
@@ -154,7 +159,7 @@ def search(
             f"which has {sorted(embedding.get_params())}. "
             "Give values only for parameters that the embedding has, and at least one for each."
         )
-    return search_samples(embedding, embedding._samples(X).remember_distances(), grid, max_components)
+    return search_samples(embedding, clone(embedding)._samples(X).remember_distances(), grid, max_components)
 
 
 def search_samples(

@@ -11,12 +11,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from clearfold.embedding.affinity import Features, Points, Samples, as_samples, blocks, median_distance
+from clearfold.embedding.affinity import Features, Indices, Points, Samples, as_samples, blocks, median_power
 from clearfold.embedding.choice import elbow, variance_curve
 from clearfold.embedding.neighbors import NeighborGraph, neighbor_graph
 from clearfold.embedding.operator import Operator, Spectrum
 from clearfold.embedding.spectral import Matrix, warn_if_near_equal
-from clearfold.errors import InputError, IsolatedQueryWarning
+from clearfold.errors import InputError, InputTypeError, IsolatedQueryWarning
 
 HINTS = {
     "NaN": "Impute or drop missing values first, for instance with sklearn.impute.SimpleImputer in a pipeline.",
@@ -24,7 +24,9 @@ HINTS = {
     "could not convert string": "Pass numeric features only; leave labels and identifiers out of X.",
     "feature names": "Pass the same columns as in fit, in the same order.",
     "is expecting": "Pass the same columns as in fit.",
-    "minimum of": "Give more samples.",
+    "0 feature(s)": "Pass at least one numeric feature.",
+    "0 sample(s)": "Give more samples.",
+    "1 sample": "Give more samples.",
 }
 
 
@@ -46,7 +48,9 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         X : array, DataFrame or sparse matrix of shape (n, m); with metric="precomputed" distances of shape (n, n)
         y : ignored, here for pipelines
         """
-        self._fit_samples(self._samples(X), y)
+        samples = self._samples(X)
+        self._check_varies(samples)
+        self._fit_samples(samples, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Matrix:
@@ -60,6 +64,10 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         ----------
         X : rows with the columns of fit; with metric="precomputed" distances (rows) to the fitted samples (columns)
         """
+        return self._transform(X)
+
+    def _transform(self, X: Any) -> Matrix:
+        """`transform`, always an array."""
         coordinates, isolated = self._placed(X)
         if isolated.any():
             rows = np.flatnonzero(isolated)
@@ -69,7 +77,7 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 f"{', ...' if len(rows) > 10 else ''}). Treat these places as unknown, or fit again with such samples, "
                 "a larger bandwidth or a larger neighbourhood.",
                 IsolatedQueryWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return coordinates
 
@@ -121,12 +129,19 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.n_components_ = int(wanted)
         return spectrum
 
+    def _check_varies(self, samples: Samples) -> None:
+        if not samples.vary():
+            raise InputError("all samples are equal: there is nothing to embed. Check that X holds features that vary.")
+
     def _check_rank(self, wanted: int, rank: int) -> None:
         if rank == 0:
-            raise InputError("all samples are equal: there is nothing to embed. Check that X holds features that vary.")
+            raise InputError(
+                f"these samples have no coordinate in {type(self).__name__}: each of them is on its own. "
+                "Raise the bandwidth or the neighbourhood, or check that X holds features that vary."
+            )
         if wanted > rank:
             raise InputError(
-                f"n_components={wanted} came, but these samples have only {rank} "
+                f"n_components={wanted} came, but these samples (n_features = {self.n_features_in_}) have only {rank} "
                 f"{'coordinate' if rank == 1 else 'coordinates'} above rounding in {type(self).__name__}. "
                 f"Set n_components to at most {rank}, or to 'elbow'."
             )
@@ -140,28 +155,31 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         graph.warn()
         return graph
 
-    def _bandwidth(self, samples: Samples, power: float = 1.0) -> float:
+    def _bandwidth(self, samples: Samples, squared: Matrix | None = None, power: float = 1.0) -> float:
+        """The bandwidth that was asked for; its median from a table of squared distances, if one is at hand."""
         wanted = self.bandwidth
-        if isinstance(wanted, str):
-            if wanted != "median":
-                raise InputError(f"bandwidth={wanted!r} came; 'median' or a number above 0 is wanted.")
-            return median_distance(samples, power)
-        if not np.isfinite(wanted) or wanted <= 0:
+        if isinstance(wanted, str) and wanted == "median":
+            return median_power(samples.squared() if squared is None else squared, power)
+        if not is_positive(wanted):
             raise InputError(f"bandwidth={wanted!r} came; 'median' or a number above 0 is wanted.")
         return float(wanted)
 
     def _samples(self, X: Any) -> Samples:
         if self.metric not in self._METRICS:
             raise InputError(f"metric={self.metric!r} came; {' or '.join(map(repr, self._METRICS))} is wanted.")
+        return as_samples(self._features(X, reset=True, least=2), self.metric)
+
+    def _features(self, X: Any, *, reset: bool, least: int = 1) -> Features:
         if self.metric == "precomputed" and sparse.issparse(X):
             raise InputError("a sparse table of distances came; pass a dense one, where no distance is missing.")
-        return as_samples(checked(self, X, reset=True, least=2), self.metric)
+        return checked(self, X, reset=reset, least=least)
 
     def _placed(self, X: Any) -> tuple[Matrix, np.ndarray[Any, np.dtype[np.bool_]]]:
         check_is_fitted(self, "embedding_")
-        X = checked(self, X, reset=False)
-        placed = [self._place(X[rows]) for rows in blocks(X.shape[0], self._fitted.size)]
-        coordinates = np.vstack(placed)
+        X = self._fitted.alike(self._features(X, reset=False))
+        coordinates = np.empty((X.shape[0], self._n_features_out))
+        for rows in blocks(X.shape[0], self._fitted.size):
+            coordinates[rows] = self._place(X[rows])
         isolated = np.isnan(coordinates.sum(axis=1))
         if isolated.any():
             nearest, _ = self._fitted.neighbors_of(X[isolated], 1)
@@ -174,7 +192,7 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.metric != "precomputed"
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
 
@@ -186,16 +204,22 @@ def checked(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Features:
             estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, order="C", ensure_min_samples=least
         )
     except (ValueError, TypeError) as error:
-        if isinstance(error, TypeError) and "sparse" not in str(error):
-            raise
-        hint = next((advice for sign, advice in HINTS.items() if sign in str(error)), "")
-        raise InputError(f"{error} {hint}".strip()) from error
+        kind = InputTypeError if isinstance(error, TypeError) else InputError
+        hint = next((advice for sign, advice in HINTS.items() if sign in str(error)), "Pass a table of finite numbers.")
+        raise kind(f"{error} {hint}") from error
     return sparse.csr_array(table) if sparse.issparse(table) else table
 
 
-def at_known(coordinates: Matrix, squared: Matrix, known: Matrix) -> Matrix:
-    """Coordinates of new samples, those that coincide with a fitted sample replaced by that sample's own."""
-    nearest = squared.argmin(axis=1)
-    same = np.flatnonzero(squared[np.arange(len(squared)), nearest] == 0)
-    coordinates[same] = known[nearest[same]]
+def at_known(coordinates: Matrix, nearest: Indices, distances: Matrix, known: Matrix) -> Matrix:
+    """Coordinates of new samples, those that coincide with a fitted sample replaced by that sample's own.
+
+    nearest, distances : for each new sample the fitted samples near it, nearest first
+    """
+    same = np.flatnonzero(distances[:, 0] == 0)
+    coordinates[same] = known[nearest[same, 0]]
     return coordinates
+
+
+def is_positive(value: Any) -> bool:
+    """A finite real number above 0, not a truth value."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(0 < value < np.inf)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from clearfold.embedding.affinity import Features, Samples, exponential
-from clearfold.embedding.estimator import SpectralEmbedder, at_known
+from clearfold.embedding.affinity import TIE, Features, Samples, exponential
+from clearfold.embedding.estimator import SpectralEmbedder, at_known, is_positive
 from clearfold.embedding.neighbors import spanning_tree
 from clearfold.embedding.operator import Normalised, Operator, Rows
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import InputError
+from clearfold.errors import DisconnectedGraphWarning, InputError
 
 
 class GraphEmbedding(SpectralEmbedder):
@@ -77,30 +78,23 @@ class GraphEmbedding(SpectralEmbedder):
         return super().fit(X, y)
 
     def _operator(self, samples: Samples, y: Any = None) -> Operator:
-        if not self.power > 0:
+        if not is_positive(self.power):
             raise InputError(f"power={self.power!r} came; a number above 0 is wanted, 1 or 2 as a rule.")
-        self.bandwidth_ = self._bandwidth(samples, self.power)
-        self.neighborhood_ = self._radius(samples)
+        squared = samples.squared() if self._wants_all_distances() else None
+        self.bandwidth_ = self._bandwidth(samples, squared, self.power)
+        self.neighborhood_ = self._radius(squared)
         self._labelled = y is not None
-        affinity = self._affinity(
-            samples.squared() if self.neighborhood_ is None else samples.within(self.neighborhood_)
-        )
-        self.n_connected_components_ = (
-            1 if isinstance(affinity, np.ndarray) else int(csgraph.connected_components(affinity, directed=False)[0])
-        )
+        affinity = self._affinity(squared if self.neighborhood_ is None else samples.within(self.neighborhood_))
+        self.n_connected_components_ = self._parts(affinity, samples)
         operator = Normalised(affinity if y is None else with_labels(affinity, known_labels(y, samples.size)))
         self.degrees_ = operator.degrees
         return operator
 
     def _place(self, X: Features) -> Matrix:
-        squared = self._fitted.squared_to(X) if self.neighborhood_ is None or self._labelled else None
-        if self.neighborhood_ is None:
-            assert squared is not None
-            rows: Rows = self._affinity(squared.copy() if self._labelled else squared)
-        else:
-            rows = self._affinity(self._fitted.within_of(X, self.neighborhood_))
-        placed = self._rule(rows)
-        return at_known(placed, squared, self.embedding_) if self._labelled and squared is not None else placed
+        radius = self.neighborhood_
+        rows = self._fitted.squared_to(X) if radius is None else self._fitted.within_of(X, radius)
+        placed = self._rule(self._affinity(rows))
+        return at_known(placed, *self._fitted.neighbors_of(X, 1), self.embedding_) if self._labelled else placed
 
     def _affinity(self, table: Rows) -> Rows:
         """Affinity from squared distances (dense) or distances below the radius (sparse)."""
@@ -109,17 +103,39 @@ class GraphEmbedding(SpectralEmbedder):
         table.data = exponential(np.square(table.data), self.bandwidth_, self.power)
         return table
 
-    def _radius(self, samples: Samples) -> float | None:
+    def _wants_all_distances(self) -> bool:
+        return self.neighborhood is None or isinstance(self.neighborhood, str) or isinstance(self.bandwidth, str)
+
+    def _radius(self, squared: Matrix | None) -> float | None:
         wanted = self.neighborhood
         if wanted is None:
             return None
-        if isinstance(wanted, str):
-            if wanted != "mst":
-                raise InputError(f"neighborhood={wanted!r} came; 'mst', a distance above 0, or None is wanted.")
-            return float(np.nextafter(spanning_tree(samples.squared())[1][-1], np.inf)) * (1 + 1e-9)
-        if not wanted > 0:
+        if isinstance(wanted, str) and wanted == "mst":
+            assert squared is not None
+            return joining_radius(squared)
+        if not is_positive(wanted):
             raise InputError(f"neighborhood={wanted!r} came; 'mst', a distance above 0, or None is wanted.")
         return float(wanted)
+
+    def _parts(self, affinity: Rows, samples: Samples) -> int:
+        """Parts of the graph; says so if there are several, and which radius would join them."""
+        if isinstance(affinity, np.ndarray):
+            return 1
+        count = int(csgraph.connected_components(affinity, directed=False)[0])
+        if count > 1:
+            warnings.warn(
+                f"with neighborhood={self.neighborhood_:.6g} the graph falls into {count} parts; the first coordinates "
+                f"only tell them apart. A radius of {joining_radius(samples.squared()):.6g} (neighborhood='mst') "
+                "would join them.",
+                DisconnectedGraphWarning,
+                stacklevel=5,
+            )
+        return count
+
+
+def joining_radius(squared: Matrix) -> float:
+    """Just above the longest edge of the minimum spanning tree: the smallest radius that leaves one part."""
+    return float(np.nextafter(spanning_tree(squared)[1][-1], np.inf)) * (1 + TIE)
 
 
 def known_labels(y: Any, n_samples: int) -> np.ndarray[Any, np.dtype[np.int_]]:

@@ -44,8 +44,9 @@ class KernelPCA(SpectralEmbedder):
         self.metric = metric
 
     def _operator(self, samples: Samples, y: Any = None) -> Operator:
-        self.bandwidth_ = self._bandwidth(samples)
-        return Centred(gaussian(samples.squared(), self.bandwidth_))
+        squared = samples.squared()
+        self.bandwidth_ = self._bandwidth(samples, squared)
+        return Centred(gaussian(squared, self.bandwidth_))
 
     def _place(self, X: Features) -> Matrix:
         return self._rule(gaussian(self._fitted.squared_to(X), self.bandwidth_))

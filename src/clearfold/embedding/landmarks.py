@@ -63,9 +63,13 @@ class LandmarkEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """Choose landmarks, fit the embedding on them, place every row of X. y, if given, goes to the embedding."""
         self.fitted_ = clone(Isomap() if self.embedding is None else self.embedding)
         X = checked(self, X, reset=True, least=2)
+        if y is not None and len(np.asarray(y)) != X.shape[0]:
+            raise InputError(
+                f"{len(np.asarray(y))} labels came for {X.shape[0]} samples. Give one label for each row of X."
+            )
         self.landmarks_ = self._landmarks(X)
         self.fitted_.fit(X[self.landmarks_], None if y is None else np.asarray(y)[self.landmarks_])
-        self.embedding_: Matrix = self.fitted_.transform(X)
+        self.embedding_: Matrix = self.fitted_._transform(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Matrix:
@@ -75,7 +79,7 @@ class LandmarkEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def transform(self, X: Any) -> Matrix:
         """Coordinates of new samples by the rule of the fitted embedding."""
         check_is_fitted(self, "embedding_")
-        return self.fitted_.transform(checked(self, X, reset=False))
+        return self.fitted_._transform(checked(self, X, reset=False))
 
     def _landmarks(self, X: Any) -> Any:
         n_samples = X.shape[0]

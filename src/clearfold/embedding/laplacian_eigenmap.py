@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from clearfold.embedding.affinity import Features, Samples, gaussian
+from clearfold.embedding.affinity import TIE, Features, Samples, gaussian
 from clearfold.embedding.estimator import SpectralEmbedder, at_known
 from clearfold.embedding.operator import Laplacian, Operator
 from clearfold.embedding.spectral import Matrix
@@ -80,8 +80,8 @@ class LaplacianEigenmap(SpectralEmbedder):
 
     def _place(self, X: Features) -> Matrix:
         squared = self._fitted.squared_to(X)
-        _, near = self._fitted.neighbors_of(X, self.n_neighbors)
-        distances = np.sqrt(squared)
-        joined = (distances <= near[:, -1:]) | (distances <= self._reach)
-        weights = np.where(joined, gaussian(squared.copy(), self.bandwidth_), 0.0)
-        return at_known(self._rule(weights), squared, self.embedding_)
+        near, lengths = self._fitted.neighbors_of(X, self.n_neighbors)
+        joined = squared <= np.square(self._reach) * (1 + TIE)
+        np.put_along_axis(joined, near, True, axis=1)
+        weights = np.where(joined, gaussian(squared, self.bandwidth_), 0.0)
+        return at_known(self._rule(weights), near, lengths, self.embedding_)

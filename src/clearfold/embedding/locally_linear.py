@@ -67,12 +67,11 @@ class LocallyLinearEmbedding(SpectralEmbedder):
         return Reconstruction(sparse.csr_array((weights.ravel(), indices.ravel(), start), shape=(samples.size,) * 2))
 
     def _place(self, X: Features) -> Matrix:
-        squared = self._fitted.squared_to(X)
-        indices, _ = self._fitted.neighbors_of(X, self.n_neighbors_)
+        indices, distances = self._fitted.neighbors_of(X, self.n_neighbors_)
         weights = barycentric(self._fitted.local_gram(X, indices))
         start = np.arange(0, weights.size + 1, weights.shape[1])
-        rows = sparse.csr_array((weights.ravel(), indices.ravel(), start), shape=squared.shape)
-        return at_known(self._rule(rows), squared, self.embedding_)
+        rows = sparse.csr_array((weights.ravel(), indices.ravel(), start), shape=(len(indices), self._fitted.size))
+        return at_known(self._rule(rows), indices, distances, self.embedding_)
 
     def _closed_enough(self, samples: Samples) -> Indices:
         """Neighbours of each sample, as many as leave at most two closed groups."""

@@ -47,7 +47,7 @@ class NeighborGraph:
     def geodesics(self) -> Matrix:
         """n x n lengths of shortest paths."""
         paths: Matrix = csgraph.shortest_path(self.matrix(self.lengths), method="D", directed=True)
-        return np.minimum(paths, paths.T, out=paths)
+        return paths
 
     def n_duplicates(self) -> int:
         """Number of samples that coincide with an earlier one."""
@@ -113,12 +113,25 @@ def check_neighbors(k: int, n_samples: int) -> None:
 
 
 def spanning_tree(squared: Matrix) -> tuple[Indices, Matrix]:
-    """Minimum spanning tree of a table of squared distances: edges (i < j), shortest first, and their lengths."""
-    table = np.triu(np.maximum(squared, np.finfo(float).tiny), 1)  # a dense graph reads 0 as "no edge"
-    tree = sparse.coo_array(csgraph.minimum_spanning_tree(table))
-    edges = np.column_stack([np.minimum(tree.row, tree.col), np.maximum(tree.row, tree.col)]).astype(np.intp)
-    order = np.lexsort((edges[:, 1], edges[:, 0], tree.data))
-    return edges[order], np.sqrt(squared[edges[order, 0], edges[order, 1]])
+    """Minimum spanning tree of a table of squared distances: edges (i < j), shortest first, and their lengths.
+
+    Prim's algorithm on the full table; zero is a length like any other, which sparse graphs do not grant.
+    """
+    size = len(squared)
+    near, nearest = squared[0].copy(), np.zeros(size, dtype=np.intp)
+    near[0] = np.inf
+    outside = np.ones(size, dtype=bool)
+    outside[0] = False
+    edges = np.empty((size - 1, 2), dtype=np.intp)
+    for step in range(size - 1):
+        new = int(np.where(outside, near, np.inf).argmin())
+        edges[step] = min(new, nearest[new]), max(new, nearest[new])
+        outside[new] = False
+        closer = outside & (squared[new] < near)
+        near[closer], nearest[closer] = squared[new, closer], new
+    lengths = np.sqrt(squared[edges[:, 0], edges[:, 1]])
+    order = np.lexsort((edges[:, 1], edges[:, 0], lengths))
+    return edges[order], lengths[order]
 
 
 def _bridges(samples: Samples, part: Indices, n_parts: int) -> tuple[Indices, Matrix]:

@@ -22,6 +22,10 @@ Rows: TypeAlias = Any
 """Affinities of new samples (rows) to fitted ones (columns), a float array or a csr_array."""
 
 
+VANISHING = 1e-9
+"""Weights below this share of the largest do not join parts of a graph."""
+
+
 @dataclass(frozen=True)
 class Spectrum:
     """Eigenvalues as the embedding reports them, descending; coordinates; the operator's own eigenvalues."""
@@ -109,6 +113,10 @@ class Linear:
         n = self.X.shape[0]
         if sparse.issparse(self.X):
             return (self.X.T @ self.X).toarray() - n * np.outer(self.mean, self.mean)
+        raw = np.asarray(self.X.T @ self.X)
+        offset = n * np.outer(self.mean, self.mean)
+        if (np.diagonal(offset) <= 0.9 * np.diagonal(raw)).all():
+            return raw - offset
         centred = self.X - self.mean
         return np.asarray(centred.T @ centred)
 
@@ -173,7 +181,7 @@ class Laplacian:
         degrees = np.asarray(weights.sum(axis=1)).ravel()
         self.matrix = sparse.csr_array(sparse.diags_array(degrees) - weights)
         felt = sparse.coo_array(weights)
-        strong = felt.data > 1e-13 * max(float(felt.data.max(initial=0.0)), np.finfo(float).tiny)
+        strong = felt.data > VANISHING * max(float(felt.data.max(initial=0.0)), np.finfo(float).tiny)
         link = sparse.coo_array((felt.data[strong], (felt.row[strong], felt.col[strong])), shape=felt.shape)
         self.n_parts, self._part = csgraph.connected_components(link, directed=False)
 
@@ -186,7 +194,7 @@ class Laplacian:
     def decompose(self, count: int) -> Spectrum:
         """T = Z / sqrt(mu), values = 1 / mu."""
         pairs = smallest(self.matrix, count, null=self.null)
-        keep = pairs.values > RANK_TOLERANCE * float(self.matrix.diagonal().max(initial=1e-300))
+        keep = pairs.values > 1e-14 * float(self.matrix.diagonal().max(initial=1e-300))
         values = 1.0 / pairs.values[keep]
         return Spectrum(values, pairs.vectors[:, keep] * np.sqrt(values), pairs.values[keep])
 
@@ -251,10 +259,15 @@ class Normalised:
     def decompose(self, count: int) -> Spectrum:
         """Largest eigenvalues off the constant vector."""
         trivial = np.sqrt(self.degrees / self.degrees.sum())[:, None]
-        pairs = largest(self.matrix, count, null=trivial)
-        keep = pairs.values > RANK_TOLERANCE
+        if isinstance(self.matrix, np.ndarray):
+            pairs = largest(self.matrix, count, null=trivial)
+            values = pairs.values
+        else:
+            pairs = smallest(sparse.eye_array(len(self.degrees)) - self.matrix, count, null=trivial)
+            values = 1.0 - pairs.values
+        keep = values > RANK_TOLERANCE
         scaled = pairs.vectors * np.sqrt(self.degrees.sum() / self.degrees)[:, None]
-        return Spectrum(pairs.values[keep], orient(scaled[:, keep]), 1.0 - pairs.values[keep])
+        return Spectrum(values[keep], orient(scaled[:, keep]), 1.0 - values[keep])
 
     def rule(self, spectrum: Spectrum) -> Rule:
         """y(x) = W(x) Y / (lambda d(x)); NaN where a sample has no affinity (OSE-SSL eq. 2 with the query's degree)."""

@@ -65,7 +65,8 @@ def largest(matrix: Symmetric, count: int, *, null: Matrix | None = None) -> Eig
 def smallest(matrix: Matrix | sparse.csr_array, count: int, *, null: Matrix) -> Eigenpairs:
     """A v = m v for the `count` smallest m >= 0, ascending, off the known null vectors (orthonormal columns).
 
-    Large problems: Lanczos iteration on the inverse, from a sparse factor where fill stays low, else a dense one.
+    Large problems: Lanczos iteration on the inverse from a sparse factor where fill stays low, else on lmax I - A;
+    where that does not converge, on the inverse from a dense factor.
     """
     size = matrix.shape[0]
     count = min(count, size - null.shape[1])
@@ -74,9 +75,11 @@ def smallest(matrix: Matrix | sparse.csr_array, count: int, *, null: Matrix) -> 
         raised = dense + 2 * _bound(dense) * (null @ null.T)
         values, vectors = linalg.eigh(raised, subset_by_index=[0, count - 1], check_finite=False)
         return _ordered(values, vectors, ascending=True, expected=count)
-    solve = _inverse(sparse.csr_array(matrix))
-    operator = splinalg.LinearOperator((size, size), matvec=_off(solve, null), dtype=np.float64)
-    _, vectors = _lanczos(operator, count)
+    matrix = sparse.csr_array(matrix)
+    vectors = None if _low_fill(matrix) else _flipped(matrix, count, null)
+    if vectors is None:
+        operator = splinalg.LinearOperator((size, size), matvec=_off(_inverse(matrix), null), dtype=np.float64)
+        _, vectors = _lanczos(operator, count)
     values = np.einsum("ij,ij->j", vectors, matrix @ vectors)
     return _ordered(values, vectors, ascending=True)
 
@@ -119,7 +122,7 @@ def _iterate(matrix: Symmetric, size: int, count: int) -> bool:
     return size >= DENSE_BELOW and count < size // 8
 
 
-def _lanczos(operator: splinalg.LinearOperator, count: int) -> tuple[Matrix, Matrix]:
+def _lanczos(operator: splinalg.LinearOperator, count: int, restarts: int | None = None) -> tuple[Matrix, Matrix]:
     size = operator.shape[0]
     if count >= size - 1:
         dense = operator @ np.eye(size)
@@ -127,7 +130,7 @@ def _lanczos(operator: splinalg.LinearOperator, count: int) -> tuple[Matrix, Mat
         return values, vectors
     start = np.random.default_rng(0).standard_normal(size)
     basis = min(size, max(2 * count + 1, 20))
-    values, vectors = splinalg.eigsh(operator, k=count, which="LA", v0=start, ncv=basis)
+    values, vectors = splinalg.eigsh(operator, k=count, which="LA", v0=start, ncv=basis, maxiter=restarts)
     return values, vectors
 
 
@@ -160,14 +163,33 @@ def _off(apply, null: Matrix):  # type: ignore[no-untyped-def]
     return matvec
 
 
+def _low_fill(matrix: sparse.csr_array) -> bool:
+    """Whether a sparse factor stays sparse, judged by the bandwidth after reordering."""
+    order = csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True)
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    entries = sparse.coo_array(matrix)
+    bandwidth = int(np.abs(place[entries.row] - place[entries.col]).max(initial=0))
+    return bandwidth < matrix.shape[0] // 6
+
+
+def _flipped(matrix: sparse.csr_array, count: int, null: Matrix) -> Matrix | None:
+    """Eigenvectors of the smallest eigenvalues as those of the largest of lmax I - A; None where that is too slow."""
+    size = matrix.shape[0]
+    start = np.random.default_rng(0).standard_normal(size)
+    try:
+        top = splinalg.eigsh(matrix, k=1, which="LA", v0=start, tol=1e-2, return_eigenvectors=False)[0] * 1.02
+        flip = _off(lambda vector: top * vector - matrix @ vector, null)
+        return _lanczos(splinalg.LinearOperator((size, size), matvec=flip, dtype=np.float64), count, restarts=100)[1]
+    except splinalg.ArpackNoConvergence:
+        return None
+
+
 def _inverse(matrix: sparse.csr_array):  # type: ignore[no-untyped-def]
     """b -> (A + e I)^-1 b with e so small that only the null vectors notice."""
     size = matrix.shape[0]
     scale = float(matrix.diagonal().max())
-    order = csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True)
-    permuted = sparse.coo_array(matrix[order][:, order])
-    bandwidth = int(np.abs(permuted.row - permuted.col).max(initial=0))
-    if bandwidth < size // 6:
+    if _low_fill(matrix):
         shifted = sparse.csc_array(matrix + 1e-12 * scale * sparse.eye_array(size))
         factor = splinalg.splu(
             shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}

@@ -32,7 +32,7 @@ from clearfold.importance.rounds import (
     q_values,
     read_patients,
 )
-from clearfold.selection import Stability, stability
+from clearfold.selection import Stability, correlation, gini, ranking, stability, welch_t
 from clearfold.table import family
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         interactions), "auto" (coherent and gradient by leave-one-out evidence)
     n_rounds : rounds for intervals and stability; 0 for none
     n_permutations : permuted labels for p-values; 0 for none
-    n_features_to_select : features that `transform` keeps and that stability is judged on; None for a tenth of the rows, at most half of the features
+    n_features_to_select : features that `transform` keeps and that stability is judged on; None for a tenth of the
+        rows, at most half of the features
     standardize : divide each feature by its standard deviation first; scale rules the ranking otherwise
     families : family of each feature, a mapping from names or a sequence; None for the name up to its first dot
     redundancy : 0 to 1, penalty on features that correlate with better ones in the ranking
@@ -69,6 +70,7 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     stability_ : Jaccard with its chance level and Nogueira's stability with its interval, None without rounds
     label_share_ : 1 - correlation of the importances with the label-free ones, at least 0: what the labels added
     label_free_ : (m,) shares without any label
+    comparison_ : DataFrame feature, and its rank by simple filters (t, gini; correlation for values) and label_free
     embedding_ : the fitted embedding; loadings_ : what it knows of the features
     round_importances_ : (rounds, m); round_warnings_ : rounds in which each kind of warning occurred
 
@@ -76,7 +78,8 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     -----
     Known about these rankings: plain "fine" loses to a t-test on most real sets; "auto" gains clearly over it and ties
     with good filters. With one coordinate labels have no influence at all. A feature of low fidelity (R^2 on the
-    coordinates) is hardly seen by the embedding, whatever its share. Censored times (columns time, event) enter as martingale residuals of the Cox model without covariates.
+    coordinates) is hardly seen by the embedding, whatever its share. Censored times (columns time, event) enter as
+    martingale residuals of the Cox model without covariates.
 
     Examples
     --------
@@ -138,6 +141,7 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.importances_, self.label_free_ = importances(of, outcome.target, self.method), of.label_free
         self.ranking_ = penalised_ranking(self.importances_, X, self.redundancy)
         self.label_share_ = _label_share(self.importances_, of.label_free)
+        self.comparison_ = _comparison(self._names(), X, outcome, of.label_free)
         self._n_selected = self._how_many(len(X), X.shape[1])
         rows = draws(patients, outcome, self.n_rounds, int(seed)) if self.n_rounds else []
         self.round_importances_, ranks, self.round_warnings_ = self._rounds(X, outcome, own, rows)
@@ -342,9 +346,22 @@ def _label_share(importance: Matrix, label_free: Matrix) -> float:
     return float(np.clip(1.0 - np.corrcoef(importance, label_free)[0, 1], 0.0, 1.0))
 
 
+def _comparison(names: list[str], X: Matrix, outcome: Outcome, label_free: Matrix) -> pd.DataFrame:
+    """Ranks by what a reader would try first; a censored time is compared by its residuals."""
+    import pandas as pd
+
+    if outcome.kind == "label":
+        values = {"t": welch_t(X, outcome.codes), "gini": gini(X, outcome.codes)}
+    else:
+        values = {"correlation": correlation(X, outcome.target[:, 0])}
+    ranks = {name: ranking(value) for name, value in {**values, "label_free": label_free}.items()}
+    return pd.DataFrame({"feature": names, **ranks})
+
+
 def _tracked(work: Any, total: int, verbose: bool) -> Any:
     if not verbose:
         return work
+    from rich.console import Console
     from rich.progress import track
 
-    return track(work, description="rounds", total=total)
+    return track(work, description="rounds", total=total, console=Console(stderr=True), transient=True)

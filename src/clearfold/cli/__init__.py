@@ -1,0 +1,55 @@
+"""The `clearfold` command: parse, call, print. Heavy modules are imported inside commands, so help is fast."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clearfold.cli.console import Commands
+from clearfold.cli.demo import demo
+from clearfold.cli.embed import embed
+from clearfold.cli.methods import CLASSES, Method
+from clearfold.cli.rank import rank
+
+__all__ = ["CLASSES", "Method", "app", "main"]
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Entry point of the `clearfold` command."""
+    app(prog_name="clearfold")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from clearfold import __version__
+
+        print(f"clearfold {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Manifolds one can see through: maps of few patients and many features.
+
+    Begin with `clearfold demo`, which needs no data of yours and ends in a report.
+    """
+
+
+for command in (embed, rank, demo):
+    app.command()(command)

@@ -1,0 +1,29 @@
+"""Drawings: each function takes data and perhaps an `ax`, and returns the Axes it drew on.
+
+Figures are plain `matplotlib.figure.Figure` objects: nothing here needs a display or changes pyplot's state.
+Colours are those of Okabe and Ito with two of Tol, which colour-blind readers can tell apart; markers change
+when colours recur.
+"""
+
+from clearfold.plot.curves import curve, lines
+from clearfold.plot.files import PICTURES, grid, save, to_svg
+from clearfold.plot.points import scatter
+from clearfold.plot.ranking import family_bars, importance_bars, rank_table
+from clearfold.plot.style import COLOURS, GREY, INK, STYLES
+
+__all__ = [
+    "COLOURS",
+    "GREY",
+    "INK",
+    "PICTURES",
+    "STYLES",
+    "curve",
+    "family_bars",
+    "grid",
+    "importance_bars",
+    "lines",
+    "rank_table",
+    "save",
+    "scatter",
+    "to_svg",
+]
