@@ -60,7 +60,7 @@ def read_question(path: Path, columns: Columns, drop_missing: bool) -> Question:
     cases, happened = _read(path, columns)
     censored = _is_censored(cases, columns)
     y: Any = _time_and_event(cases, happened) if censored else _label(cases)
-    known = ~np.asarray(y.isna()).reshape(len(y), -1).any(axis=1)
+    known: Any = ~np.asarray(y.isna()).reshape(len(y), -1).any(axis=1)
     if not known.any():
         raise TableError(f"{path.name}: no row has an outcome. Check the column.")
     cases = replace(cases, frame=cases.frame.loc[known])

@@ -185,23 +185,17 @@ def _records(first: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _print(first: pd.DataFrame) -> None:
-    """The first features as a table that fits a terminal."""
+    """The first features, one line each: share and interval in percent, then ranks by other means."""
     grid = Grid(box=None, pad_edge=False, header_style="dim")
     others = [name for name in first.columns if name.startswith("rank_by_")]
-    heads = ["rank", "feature", "importance", "95 % interval", "q", "rounds", *[o[8:] for o in others]]
-    for head in heads:
-        grid.add_column(head, justify="left" if head == "feature" else "right", overflow="fold", no_wrap=False)
+    grid.add_column("rank", justify="right", no_wrap=True)
+    grid.add_column("feature", overflow="ellipsis", no_wrap=True)
+    for head in ["share %", "interval", "q", *[name.removeprefix("rank_by_").replace("_", " ") for name in others]]:
+        grid.add_column(head, justify="right", no_wrap=True)
     for row in first.to_dict("records"):
-        missing = row["ci_low"] != row["ci_low"]
-        cells = [
-            f"{row['rank']}",
-            str(row["feature"]),
-            f"{100 * row['importance']:.2f} %",
-            "" if missing else f"{100 * row['ci_low']:.2f} to {100 * row['ci_high']:.2f} %",
-            "" if row["q_value"] != row["q_value"] else f"{row['q_value']:.3f}",
-            "" if missing else f"{row['selected_share']:.0%}",
-            *[f"{row[name]}" for name in others],
-        ]
-        grid.add_row(*map(Text, cells))
+        low, high, q = row["ci_low"], row["ci_high"], row["q_value"]
+        cells = [f"{row['rank']}", str(row["feature"]), f"{100 * row['importance']:.2f}"]
+        cells += ["" if low != low else f"{100 * low:.2f}-{100 * high:.2f}", "" if q != q else f"{q:.3f}"]
+        grid.add_row(*map(Text, [*cells, *[f"{row[name]}" for name in others]]))
     Console().print(grid)
     print()

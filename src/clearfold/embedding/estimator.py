@@ -24,7 +24,8 @@ HINTS = {
     "could not convert string": "Pass numeric features only; leave labels and identifiers out of X.",
     "feature names": "Pass the same columns as in fit, in the same order.",
     "is expecting": "Pass the same columns as in fit.",
-    "0 feature(s)": "Pass at least one numeric feature.",
+    "0 feature(s)": "Pass a table with numeric features.",
+    "NAType": "Impute or drop missing values first.",
     "0 sample(s)": "Give more samples.",
     "1 sample": "Give more samples.",
 }
@@ -136,8 +137,8 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _check_rank(self, wanted: int, rank: int) -> None:
         if rank == 0:
             raise InputError(
-                f"these samples have no coordinate in {type(self).__name__}: each of them is on its own. "
-                "Raise the bandwidth or the neighbourhood, or check that X holds features that vary."
+                f"these samples have no coordinate in {type(self).__name__}: there is nothing to embed. "
+                "Raise the bandwidth or the neighbourhood, or give more samples."
             )
         if wanted > rank:
             raise InputError(

@@ -225,8 +225,9 @@ class Reconstruction:
         size = self.matrix.shape[0]
         pairs = smallest(self.matrix, count, null=np.full((size, 1), size**-0.5))
         values = self.top - pairs.values
-        keep = values > RANK_TOLERANCE * values.max(initial=0.0)
-        return Spectrum(values[keep], pairs.vectors[:, keep] * np.sqrt(values[keep]), pairs.values[keep])
+        keep = values > RANK_TOLERANCE * self.top
+        frequencies = _off_rounding(pairs.values[keep], self.top)
+        return Spectrum(values[keep], pairs.vectors[:, keep] * np.sqrt(values[keep]), frequencies)
 
     def rule(self, spectrum: Spectrum) -> Rule:
         """Barycentric weights times coordinates."""
@@ -267,7 +268,7 @@ class Normalised:
             values = 1.0 - pairs.values
         keep = values > RANK_TOLERANCE
         scaled = pairs.vectors * np.sqrt(self.degrees.sum() / self.degrees)[:, None]
-        return Spectrum(values[keep], orient(scaled[:, keep]), 1.0 - values[keep])
+        return Spectrum(values[keep], orient(scaled[:, keep]), _off_rounding(1.0 - values[keep], 1.0))
 
     def rule(self, spectrum: Spectrum) -> Rule:
         """y(x) = W(x) Y / (lambda d(x)); NaN where a sample has no affinity (OSE-SSL eq. 2 with the query's degree)."""
@@ -322,6 +323,11 @@ def kernel_distances(kernel: Matrix) -> Matrix:
     """sqrt(K_ii + K_jj - 2 K_ij)."""
     own = np.diagonal(kernel)
     return np.sqrt(np.maximum(own[:, None] + own[None, :] - 2 * kernel, 0.0))
+
+
+def _off_rounding(frequencies: Matrix, scale: float) -> Matrix:
+    """Eigenvalues that are zero up to rounding as zero, so that gaps between them are none."""
+    return np.where(np.abs(frequencies) < 1e-13 * scale, 0.0, frequencies)
 
 
 def _rank(values: Matrix) -> int:

@@ -70,6 +70,8 @@ def smallest(matrix: Matrix | sparse.csr_array, count: int, *, null: Matrix) -> 
     """
     size = matrix.shape[0]
     count = min(count, size - null.shape[1])
+    if count < 1:
+        return Eigenpairs(np.empty(0), np.empty((size, 0)))
     if not _iterate(matrix, size, count):
         dense = _dense(matrix)
         raised = dense + 2 * _bound(dense) * (null @ null.T)
@@ -89,7 +91,8 @@ def warn_if_near_equal(values: Matrix, count: int) -> float:
     head = values[: count + 1]
     if len(head) < 2:
         return 1.0
-    gaps = np.abs(np.diff(head)) / np.maximum(np.abs(head[:-1]), np.abs(head[1:]))
+    size = np.maximum(np.abs(head[:-1]), np.abs(head[1:]))
+    gaps = np.divide(np.abs(np.diff(head)), size, out=np.zeros(len(size)), where=size > 0)
     smallest_gap = float(gaps.min())
     if smallest_gap < GAP_TOLERANCE:
         where = int(gaps.argmin()) + 1
