@@ -16,7 +16,7 @@ from rich.text import Text
 
 from clearfold.cli.console import recorded, show, stderr
 from clearfold.cli.methods import RankedMethod, matrix, ranked_embedding
-from clearfold.cli.question import Columns, Question, read_question
+from clearfold.cli.question import Columns, read_question
 from clearfold.errors import InputError
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def rank(
     - `clearfold rank features.csv --time months --event status=dead --drop-missing`
     """
     from clearfold import EmbeddingImportance
-    from clearfold.cli.ranking_page import comparison, ranking_page, round_notes, whole_ranking
+    from clearfold.cli.ranking_page import comparison, ranking_page, round_notes
+    from clearfold.cli.ranking_tables import data_facts, method_facts, result_facts, whole_ranking
     from clearfold.table import atomic_write, write_table
 
     _check_paths(table, output, ranking)
@@ -112,13 +113,13 @@ def rank(
         )
         fitted = estimator.fit(X, question.y, groups=question.cases.groups)
         notes += round_notes(fitted)
-        facts = _facts(question, fitted, method)
         with stderr().status("comparing with other embeddings, writing the report"):
             others = comparison(X, question, importance.value, top)
             command = " ".join(["clearfold", *sys.argv[1:]])
-            ranking_page(f"Features of {table.name}", command, question, fitted, facts, notes, others, top).write(page)
+            ranking_page(f"Features of {table.name}", command, question, fitted, notes, others, top).write(page)
             if listing:
                 write_table(whole_ranking(fitted), listing)
+    facts = data_facts(question) | method_facts(fitted) | result_facts(fitted)
     facts |= {"files": [str(path) for path in (output, ranking) if path], "warnings": notes}
     first = whole_ranking(fitted).head(top)
     if as_json:
@@ -146,36 +147,6 @@ def _check_components(method: RankedMethod, components: str, X: pd.DataFrame) ->
         raise InputError(f"--components {components} came; for this table pls has at most {most}.")
 
 
-def _facts(question: Question, fitted: Any, method: RankedMethod) -> dict[str, Any]:
-    """What was asked, of which data, and how, in words that JSON and a table can hold."""
-    cases, embedding, groups = question.cases, fitted.embedding_, question.cases.groups
-    stable = fitted.stability_
-    return {
-        "outcome": f"{question.name} ({question.kind})",
-        "classes": {name: f"{count} samples" for name, count in question.parts.items()},
-        "samples": len(cases),
-        "patients": None if groups is None else int(groups.nunique()),
-        "rows without outcome": question.without or None,
-        "features": len(cases.families),
-        "dropped": str(cases.dropped) if cases.dropped != type(cases.dropped)() else None,
-        "ignored columns": cases.ignored,
-        "constant features": int((cases.X.min() == cases.X.max()).sum()) or None,
-        "standardised": bool(fitted.standardize),
-        "method": method.value,
-        "coordinates": int(fitted.loadings_.V.shape[0]),
-        "neighbors": getattr(embedding, "n_neighbors_", getattr(embedding, "n_neighbors", None)),
-        "bandwidth": getattr(embedding, "bandwidth_", None),
-        "importance": fitted.method,
-        "redundancy": fitted.redundancy or None,
-        "rounds": fitted.n_rounds,
-        "permutations": fitted.n_permutations,
-        "seed": fitted.random_state,
-        "features with q < 0.05": int((fitted.table_["q_value"] < 0.05).sum()) if fitted.n_permutations else None,
-        "stability": None if stable is None else f"{stable.nogueira:.3f} (Nogueira; chance 0)",
-        "label share": round(fitted.label_share_, 4),
-    }
-
-
 def _records(first: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows for JSON, which has no NaN."""
     return [
@@ -186,16 +157,23 @@ def _records(first: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _print(first: pd.DataFrame) -> None:
     """The first features, one line each: share and interval in percent, then ranks by other means."""
-    grid = Grid(box=None, pad_edge=False, header_style="dim")
+    from clearfold.cli.ranking_tables import HEADS
+
     others = [name for name in first.columns if name.startswith("rank_by_")]
-    grid.add_column("rank", justify="right", no_wrap=True)
-    grid.add_column("feature", overflow="ellipsis", no_wrap=True)
-    for head in ["share %", "interval", "q", *[name.removeprefix("rank_by_").replace("_", " ") for name in others]]:
-        grid.add_column(head, justify="right", no_wrap=True)
+    heads = ["rank", "feature", "share %", "95 %", "q", *[HEADS[name] for name in others]]
+    lines = []
     for row in first.to_dict("records"):
         low, high, q = row["ci_low"], row["ci_high"], row["q_value"]
         cells = [f"{row['rank']}", str(row["feature"]), f"{100 * row['importance']:.2f}"]
         cells += ["" if low != low else f"{100 * low:.2f}-{100 * high:.2f}", "" if q != q else f"{q:.3f}"]
-        grid.add_row(*map(Text, [*cells, *[f"{row[name]}" for name in others]]))
+        lines.append([*cells, *[f"{row[name]}" for name in others]])
+    grid = Grid(box=None, pad_edge=False, header_style="dim")
+    for head, *cells in zip(heads, *lines, strict=True):
+        if head == "feature":  # only a name may be cut
+            grid.add_column(head, overflow="ellipsis")
+        else:
+            grid.add_column(head, justify="right", min_width=max(map(len, [head, *cells])), no_wrap=True)
+    for line in lines:
+        grid.add_row(*map(Text, line))
     Console().print(grid)
     print()

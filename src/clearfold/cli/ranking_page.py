@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clearfold.cli.console import fact_table
 from clearfold.cli.question import Question
+from clearfold.cli.ranking_tables import (
+    CLEAR,
+    HEADS,
+    data_facts,
+    in_percent,
+    method_facts,
+    percent,
+    readable,
+    whole_ranking,
+)
 from clearfold.errors import ClearfoldError, ClearfoldWarning
 from clearfold.report import Report
 
@@ -18,12 +28,11 @@ if TYPE_CHECKING:
     from clearfold.importance import Agreement
 
 LISTED = 50
-CLEAR = 0.05
 HARDLY_SEEN = 0.1
 """A feature of smaller fidelity is hardly seen by the map."""
 
 ASKED = {
-    "label": "which features put samples of different “{0}” apart",
+    "label": "which features set samples of different “{0}” apart",
     "value": "which features go with “{0}”",
     "censored": "which features go with the censored time “{0}”",
 }
@@ -82,30 +91,21 @@ def round_notes(fitted: Any) -> list[str]:
     return [f"{name}: in {count} of {fitted.n_rounds} rounds" for name, count in counts.items()]
 
 
-def whole_ranking(fitted: Any) -> pd.DataFrame:
-    """Every feature, best first, with its ranks by simple filters and without labels."""
-    others = fitted.comparison_.drop(columns="feature").add_prefix("rank_by_")
-    return fitted.table_.join(others).sort_values("rank", ignore_index=True)
-
-
 def ranking_page(
-    title: str,
-    command: str,
-    question: Question,
-    fitted: Any,
-    facts: Mapping[str, Any],
-    notes: Sequence[str],
-    others: Comparison,
-    top: int,
+    title: str, command: str, question: Question, fitted: Any, notes: Sequence[str], others: Comparison, top: int
 ) -> Report:
     """The whole report of `clearfold rank`."""
     page = Report(title, {"command": command}).text(answer(fitted), _asked(question, fitted)).warnings(notes)
-    page.heading("What was asked, and of which data").table(fact_table(facts))
+    page.heading("What was asked, and of which data").table(fact_table(data_facts(question)))
     add_ranking(page, fitted, top)
     add_trust(page, fitted)
     _add_comparison(page, others, len(fitted.importances_))
     _add_map(page, question, fitted)
+    page.heading("How it was done").table(fact_table(method_facts(fitted)))
     return page.heading("How to read this, and what is known").text(*HOW_TO_READ)
+
+
+# The beginning --------------------------------------------------------------------------------------------------
 
 
 def answer(fitted: Any) -> str:
@@ -113,9 +113,9 @@ def answer(fitted: Any) -> str:
     table = fitted.table_.sort_values("rank")
     first, m = table.iloc[0], len(table)
     clear = int((table["q_value"] < CLEAR).sum())
-    share = f"{100 * first['importance']:.2g} % of the importance"
+    share = f"{percent(first['importance'])} % of the importance"
     if first["ci_low"] == first["ci_low"]:
-        share += f" (95 % interval {100 * first['ci_low']:.2g} to {100 * first['ci_high']:.2g} %)"
+        share += f" (95 % interval {percent(first['ci_low'])} to {percent(first['ci_high'])} %)"
     leads = f"The first is {first['feature']} with {share}."
     if not fitted.n_permutations:
         return f"No p-values were computed, so nothing here tells the {m} features from chance. {leads}"
@@ -135,7 +135,7 @@ def _asked(question: Question, fitted: Any) -> str:
     name = type(fitted.embedding_).__name__
     left = f" {question.without} rows without an outcome were left out." if question.without else ""
     what = ASKED[question.kind].format(question.name)
-    return f"Asked was {what} on a map of {len(question.cases)} samples{patients} ({name}, {h} coordinates).{left}"
+    return f"Question: {what} on a map of {len(question.cases)} samples{patients} ({name}, {h} coordinates)?{left}"
 
 
 # The sections ---------------------------------------------------------------------------------------------------
@@ -152,15 +152,20 @@ def add_ranking(page: Report, fitted: Any, top: int) -> Report:
         f"the same feature by simple filters and without labels; bold where it is not among the first {shown}.",
         alt=f"Bars: {', '.join(whole_ranking(fitted)['feature'].head(5).map(str))} lead the ranking.",
     )
-    page.table(_readable(whole_ranking(fitted).head(LISTED)), f"The first {min(LISTED, len(fitted.table_))} features.")
     families = fitted.family_importances_
-    if 2 <= len(families) < len(fitted.table_):
+    grouped = 2 <= len(families) < len(fitted.table_)
+    page.table(
+        readable(whole_ranking(fitted).head(LISTED), grouped),
+        f"The first {min(LISTED, len(fitted.table_))} features. Share: part of the importance. In rounds: how often "
+        "the feature was among those that stability is judged on. The last columns are ranks by other means.",
+    )
+    if grouped:
         page.heading("Families").figure(
             family_bars(fitted),
             "Importance of whole families, with the number of their features. The mark shows where a bar would end if "
             "every feature had the same importance.",
         )
-        page.table(_intervals(families).rename(columns={"n_features": "features", "p_value": "p", "q_value": "q"}))
+        page.table(in_percent(families[families["n_features"] > 1]).rename(columns=HEADS))
     return page
 
 
@@ -238,24 +243,3 @@ def _add_map(page: Report, question: Question, fitted: Any) -> None:
         scatter(coordinates, question.colours),
         f"The first two of {coordinates.shape[1]} coordinates of every sample. The outcome {seen} in this embedding.",
     )
-
-
-# Tables for readers ---------------------------------------------------------------------------------------------
-
-
-def _readable(ranking: pd.DataFrame) -> pd.DataFrame:
-    """Columns in the order and words of a reader."""
-    names = {"p_value": "p", "q_value": "q", "selected_share": "share of rounds"}
-    names |= {name: name.replace("_", " ") for name in ranking.columns if name.startswith("rank_by_")}
-    order = ["rank", *[name for name in ranking.columns if name != "rank"]]
-    return _intervals(ranking[order]).rename(columns=names)
-
-
-def _intervals(table: pd.DataFrame) -> pd.DataFrame:
-    """ci_low and ci_high as one column of text."""
-    pairs = zip(table["ci_low"], table["ci_high"], strict=True)
-    text = ["–" if low != low else f"{low:.3g} to {high:.3g}" for low, high in pairs]
-    at = list(table.columns).index("ci_low")
-    short = table.drop(columns=["ci_low", "ci_high"])
-    short.insert(at, "95 % interval", text)
-    return short

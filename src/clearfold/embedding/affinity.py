@@ -63,8 +63,8 @@ def exponential(squared: Matrix, bandwidth: float, power: float) -> Matrix:
 class Points:
     """Samples known by their features, compared by Euclidean distance."""
 
-    def __init__(self, X: Features) -> None:
-        self.X = sparse.csr_array(X, copy=True) if sparse.issparse(X) else np.array(X, dtype=np.float64, order="C")
+    def __init__(self, X: Features, *, copy: bool = True) -> None:
+        self.X = sparse.csr_array(X, copy=copy) if sparse.issparse(X) else np.array(X, order="C", copy=copy or None)
         self.size = int(self.X.shape[0])
         self._squared: Matrix | None = None
 
@@ -83,6 +83,10 @@ class Points:
     @cached_property
     def _norms(self) -> Matrix:
         return _squared_norms(self._shifted)
+
+    @cached_property
+    def _widened(self) -> Matrix:
+        return np.column_stack([self._shifted, np.ones(self.size), self._norms])
 
     def vary(self) -> bool:
         """Whether any feature differs among the samples by more than rounding."""
@@ -177,7 +181,8 @@ class Points:
     def _compare(self, X: Features, *, out: Matrix, own: int | None = None) -> None:
         """Squared distances of X to the first fitted samples, as many as `out` has columns.
 
-        |x|^2 + |z|^2 - 2 x.z around the centre of the samples; pairs where that cancels are computed from differences.
+        |x|^2 + |z|^2 - 2 x.z around the centre of the samples, one product of rows (-2x, |x|^2, 1) and (z, 1, |z|^2);
+        pairs where that cancels are computed from differences.
         With `own`, X are the fitted samples from that one on, and distances to themselves are zero.
         """
         count = out.shape[1]
@@ -185,26 +190,28 @@ class Points:
         norms = _squared_norms(shifted)
         if sparse.issparse(X):
             out[...] = (-2.0 * shifted @ self._shifted[:count].T).toarray()
+            out += norms[:, None] + self._norms[None, :count]
         else:
-            np.matmul(-2.0 * shifted, self._shifted[:count].T, out=out)
-        out += norms[:, None]
-        out += self._norms[None, :count]
+            wide = np.column_stack([-2.0 * shifted, norms, np.ones(len(norms))])
+            np.matmul(wide, self._widened[:count].T, out=out)
         if own is not None:
             np.fill_diagonal(out[:, own:], np.inf)
-        suspect = np.flatnonzero(out.min(axis=1) < CANCELLATION * (norms + self._norms.max()))
-        for part in blocks(len(suspect), count):
-            rows = suspect[part]
-            self._repair(X, rows, out, CANCELLATION * (norms[rows, None] + self._norms[None, :count]))
+        limit = CANCELLATION * (norms + self._norms.max())
+        suspect = np.flatnonzero(out.min(axis=1) < limit)
+        if len(suspect):
+            self._repair(X, suspect, out, limit)
         if own is not None:
             np.fill_diagonal(out[:, own:], 0.0)
 
     def _repair(self, X: Features, rows: Indices, out: Matrix, limit: Matrix) -> None:
-        lost = out[rows] < limit
-        if np.count_nonzero(lost) > 0.1 * lost.size and not sparse.issparse(X):
+        """Compute entries of the rows that are below their row's limit again, from differences."""
+        lost = [np.flatnonzero(out[row] < limit[row]) for row in rows]
+        counts = np.fromiter(map(len, lost), dtype=np.intp, count=len(lost))
+        if counts.sum() > 0.1 * len(rows) * out.shape[1] and not sparse.issparse(X):
             out[rows] = cdist(X[rows], self.X[: out.shape[1]], "sqeuclidean")
-        else:
-            i, j = np.nonzero(lost)
-            out[rows[i], j] = _pairs(X, self.X, rows[i], j)
+            return
+        i, j = np.repeat(rows, counts), np.concatenate(lost)
+        out[i, j] = _pairs(X, self.X, i, j)
 
     def _nearest(self, X: Features, k: int, *, leave_out_self: bool) -> tuple[Indices, Matrix]:
         indices, distances = np.empty((X.shape[0], k), dtype=np.intp), np.empty((X.shape[0], k))
@@ -244,11 +251,11 @@ class Points:
             lengths[own] = np.inf
             doubt |= ~own.any(axis=1)
         order = np.lexsort((found, lengths), axis=1)
+        order = order[:, : ask - leave_out_self]
         lengths, found = np.take_along_axis(lengths, order, 1), np.take_along_axis(found, order, 1)
         indices[:] = found[:, :k]
         distances[:] = lengths[:, :k]
-        with np.errstate(invalid="ignore"):
-            gaps = np.diff(np.square(lengths), axis=1) <= TIE * np.square(lengths[:, 1:]) + ROUNDING * self._norms.max()
+        gaps = np.diff(np.square(lengths), axis=1) <= TIE * np.square(lengths[:, 1:]) + ROUNDING * self._norms.max()
         doubt |= gaps.any(axis=1)
         return np.flatnonzero(doubt)
 

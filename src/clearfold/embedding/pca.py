@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from clearfold.embedding.affinity import Features, Points, Samples
 from clearfold.embedding.estimator import SpectralEmbedder
@@ -45,14 +46,23 @@ class PCA(SpectralEmbedder):
         assert isinstance(samples, Points)
         return Linear(samples.X)
 
+    def _samples(self, X: Any) -> Samples:
+        return Points(self._features(X, reset=True, least=2), copy=False)
+
     def _store(self, samples: Samples, operator: Operator, spectrum: Spectrum) -> None:
         super()._store(samples, operator, spectrum)
         assert isinstance(operator, Linear)
+        del self._fitted  # the rule needs no samples
         self.mean_ = operator.mean
         self.components_ = operator.loadings[:, : spectrum.rank].T
 
     def _place(self, X: Features) -> Matrix:
         return self._rule(X)
+
+    def _placed(self, X: Any) -> tuple[Matrix, Any]:
+        check_is_fitted(self, "embedding_")
+        X = self._features(X, reset=False)
+        return self._place(X), np.zeros(X.shape[0], dtype=bool)
 
     def _approximated_distances(self, operator: Operator, samples: Samples) -> Matrix:
         return np.sqrt(samples.squared())

@@ -24,6 +24,8 @@ GAP_TOLERANCE = 1e-3
 """Neighbouring eigenvalues with a smaller relative gap count as nearly equal."""
 DENSE_BELOW = 300
 """Below this size a dense decomposition is the fastest."""
+FACTOR_BELOW = 1500
+"""Below this size a dense factor is so cheap that nothing else is tried."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def smallest(matrix: Matrix | sparse.csr_array, count: int, *, null: Matrix) -> 
         values, vectors = linalg.eigh(raised, subset_by_index=[0, count - 1], check_finite=False)
         return _ordered(values, vectors, ascending=True, expected=count)
     matrix = sparse.csr_array(matrix)
-    vectors = None if _low_fill(matrix) else _flipped(matrix, count, null)
+    vectors = None if size < FACTOR_BELOW or _low_fill(matrix) else _flipped(matrix, count, null)
     if vectors is None:
         operator = splinalg.LinearOperator((size, size), matvec=_off(_inverse(matrix), null), dtype=np.float64)
         _, vectors = _lanczos(operator, count)
@@ -132,7 +134,7 @@ def _lanczos(operator: splinalg.LinearOperator, count: int, restarts: int | None
         values, vectors = linalg.eigh((dense + dense.T) / 2, subset_by_index=[size - count, size - 1])
         return values, vectors
     start = np.random.default_rng(0).standard_normal(size)
-    basis = min(size, max(2 * count + 1, 20))
+    basis = min(size, max(4 * count, 20))
     values, vectors = splinalg.eigsh(operator, k=count, which="LA", v0=start, ncv=basis, maxiter=restarts)
     return values, vectors
 
@@ -183,7 +185,7 @@ def _flipped(matrix: sparse.csr_array, count: int, null: Matrix) -> Matrix | Non
     try:
         top = splinalg.eigsh(matrix, k=1, which="LA", v0=start, tol=1e-2, return_eigenvectors=False)[0] * 1.02
         flip = _off(lambda vector: top * vector - matrix @ vector, null)
-        return _lanczos(splinalg.LinearOperator((size, size), matvec=flip, dtype=np.float64), count, restarts=100)[1]
+        return _lanczos(splinalg.LinearOperator((size, size), matvec=flip, dtype=np.float64), count, restarts=300)[1]
     except splinalg.ArpackNoConvergence:
         return None
 

@@ -50,17 +50,20 @@ def family_bars(importance: Any, ax: Axes | None = None) -> Axes:
     """Importance of whole families, largest on top, with 95 % intervals; at most 20 of them.
 
     The grey mark is a family's share of the features: where its bar would end if every feature had the same importance.
+    Features that are a family of their own are left out and counted, unless all are.
     """
     table = importance.family_importances_
-    shown = table.head(MOST_FAMILIES)
+    several = table[table["n_features"] > 1] if (table["n_features"] > 1).any() else table
+    shown = several.head(MOST_FAMILIES)
     colours = _family_colours(list(table["family"]))
     ax = axes(ax, (7.6, 1.3 + 0.3 * len(shown)))
     _bars(ax, shown, [colours.get(name, COLOURS[0]) for name in shown["family"]])
     even = shown["n_features"] / table["n_features"].sum()
     ax.plot(even, np.arange(len(shown)), "|", color=SOFT, markersize=15, markeredgewidth=2, zorder=3)
     _names_beside(ax, [f"{_short(str(f))} ({n})" for f, n in zip(shown["family"], shown["n_features"], strict=True)])
-    if len(shown) < len(table):
-        ax.set_title(f"the first {len(shown)} of {len(table)} families", loc="left", fontsize=9)
+    said = [f"the first {len(shown)} of {len(several)} families"] if len(shown) < len(several) else []
+    said += [f"not drawn: {len(table) - len(several)} features without a family"] if len(several) < len(table) else []
+    ax.set_title("; ".join(said), loc="left", fontsize=8.5, color=SOFT)
     _legend(ax, {}, bool(shown["q_value"].notna().any()), 8, even="equal for every feature")
     return ax
 
@@ -118,7 +121,7 @@ def _names_beside(ax: Axes, names: Sequence[str]) -> None:
 def _rank_columns(ax: Axes, ranks: pd.DataFrame, top: int) -> None:
     """Numbers right of the bars, one column for each other ranking."""
     look: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points", "fontsize": 8.5}
-    middle = COLUMN * (ranks.shape[1] + 1) / 2
+    middle = COLUMN * (ranks.shape[1] + 1) / 2 - 14
     ax.annotate("rank by", (1, -0.6), xytext=(middle, 14), ha="center", va="bottom", color=SOFT, **look)
     for column, name in enumerate(ranks.columns, start=1):
         look["xytext"] = (COLUMN * column, 0)
