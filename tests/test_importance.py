@@ -720,12 +720,13 @@ def test_a_family_of_one_feature_is_that_feature() -> None:
 
 
 def copies(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Ten copies of one strong feature, then five weaker ones, then noise."""
+    """Ten copies of one strong feature, some turned around, then five weaker ones, then noise."""
     random = np.random.default_rng(seed)
     y = np.arange(80) % 2
     strong = 2.0 * y + random.normal(size=80)
     weaker = 1.2 * y[:, None] + random.normal(size=(80, 5))
-    return np.hstack([np.repeat(strong[:, None], 10, axis=1), weaker, random.normal(size=(80, 25))]), y
+    turned = strong[:, None] * np.array([1.0, 1.0, 1.0, -2.0, 1.0, 0.5, -1.0, 1.0, -1.0, 3.0])
+    return np.hstack([turned, weaker, random.normal(size=(80, 25))]), y
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -753,7 +754,6 @@ def test_redundancy_changes_what_is_selected() -> None:
 
 def test_interchangeable_features_are_shown_together() -> None:
     X, y = copies()
-    X[:, 3] *= -2
     frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(40)])
     importance = ranked(frame, y, PCA(n_components=5))
     groups = importance.interchangeable(top=20)
@@ -772,30 +772,36 @@ def test_interchangeable_features_are_shown_together() -> None:
         assert correlation[np.ix_(index, index)].min() >= 0.9 - 1e-9
 
 
-def test_agreement_of_the_five_embeddings() -> None:
+NAMES = ["PCA", "KernelPCA", "Isomap", "LaplacianEigenmap", "LocallyLinearEmbedding"]
+
+
+@pytest.mark.parametrize("shift", [2.0, 0.0], ids=["signal", "noise"])
+def test_agreement_of_the_five_embeddings(shift: float) -> None:
     random = np.random.default_rng(0)
     y = np.arange(60) % 2
-    X = np.hstack([2 * y[:, None] + random.normal(size=(60, 6)), random.normal(size=(60, 20))])
+    X = np.hstack([shift * y[:, None] + random.normal(size=(60, 6)), random.normal(size=(60, 20))])
     frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(26)])
-    result = agreement(frame, y, top=6)
-    names = ["PCA", "KernelPCA", "Isomap", "LaplacianEigenmap", "LocallyLinearEmbedding"]
+    with unwarned():
+        result = agreement(frame, y, method="fine", top=9)
+        alone = ranked(frame, y, PCA(n_components=5), method="fine")
     assert isinstance(result, Agreement)
-    assert list(result.table.columns) == ["feature", *names, "mean_rank", "times_in_top"]
-    assert list(result.correlation.columns) == list(result.overlap.index) == names
-    assert result.table["mean_rank"].is_monotonic_increasing
-    np.testing.assert_allclose(result.table["mean_rank"], result.table[names].mean(axis=1))
-    np.testing.assert_array_equal(result.table["times_in_top"], (result.table[names] <= 6).sum(axis=1))
-    tops = [set(result.table["feature"][result.table[name] <= 6]) for name in names]
-    for i, one in enumerate(names):
-        assert sorted(result.table[one]) == list(range(1, 27))
-        for j, other in enumerate(names):
-            assert result.overlap.loc[one, other] == pytest.approx(len(tops[i] & tops[j]) / len(tops[i] | tops[j]))
-            spearman = stats.spearmanr(result.table[one], result.table[other]).statistic
-            assert result.correlation.loc[one, other] == pytest.approx(spearman)
-    alone = ranked(frame, y, PCA(n_components=5))
-    ranks = result.table.set_index("feature")["PCA"]
-    np.testing.assert_array_equal(ranks[list(frame.columns)], alone.ranking_)
-    assert set(result.table["feature"][:6]) == {f"f{i}" for i in range(6)}
+    table = result.table
+    assert list(table.columns) == ["feature", *NAMES, "mean_rank", "times_in_top"]
+    assert table["mean_rank"].is_monotonic_increasing
+    np.testing.assert_allclose(table["mean_rank"], table[NAMES].mean(axis=1))
+    np.testing.assert_array_equal(table["times_in_top"], (table[NAMES] <= 9).sum(axis=1))
+    np.testing.assert_array_equal(table.set_index("feature")["PCA"][list(frame.columns)], alone.ranking_)
+    assert all(sorted(table[name]) == list(range(1, 27)) for name in NAMES)
+    np.testing.assert_allclose(result.correlation.loc[NAMES, NAMES], stats.spearmanr(table[NAMES]).statistic)
+    tops = [set(table["feature"][table[name] <= 9]) for name in NAMES]
+    jaccard = [[len(one & other) / len(one | other) for other in tops] for one in tops]
+    np.testing.assert_allclose(result.overlap.loc[NAMES, NAMES], jaccard)
+    assert f"{np.mean([jaccard[i][j] for i in range(5) for j in range(5) if i != j]):.2f}" in repr(result)
+    assert result.overlap.to_numpy().min() < 0.9
+    if shift:
+        assert set(table["feature"][:6]) == {f"f{i}" for i in range(6)}
+    else:
+        assert result.correlation.to_numpy().min() < 0
 
 
 def test_an_embedding_agrees_with_itself() -> None:

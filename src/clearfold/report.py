@@ -46,7 +46,7 @@ figcaption, caption { color: var(--soft); font-size: .9rem; text-align: left; pa
 figcaption { max-width: 46rem; }
 .wide { overflow-x: auto; margin: 1.25rem 0; }
 table { border-collapse: collapse; min-width: 26rem; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem 1.2rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left;
+th, td { padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left;
   vertical-align: top; }
 thead th { border-bottom: 2px solid var(--line); white-space: nowrap; }
 th.number, td.number { text-align: right; }

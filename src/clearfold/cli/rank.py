@@ -116,7 +116,8 @@ def rank(
         with stderr().status("comparing with other embeddings, writing the report"):
             others = comparison(X, question, importance.value, top)
             command = " ".join(["clearfold", *sys.argv[1:]])
-            ranking_page(f"Features of {table.name}", command, question, fitted, notes, others, top).write(page)
+            title = f"Which features go with {question.name}? ({table.name})"
+            ranking_page(title, command, question, fitted, notes, others, top).write(page)
             if listing:
                 write_table(whole_ranking(fitted), listing)
     facts = data_facts(question) | method_facts(fitted) | result_facts(fitted)

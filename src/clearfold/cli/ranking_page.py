@@ -45,8 +45,8 @@ HOW_TO_READ = (
     "over plain FINE (--importance fine), which loses to a t-test on most tables. Its use is to say what a given map "
     "shows, and to see curved and joint effects that a t-test cannot. Where t-test, Gini and this ranking agree, a "
     "t-test would have done.",
-    "The label-free rank is what the map alone says, without any labels. A feature that is first there too is first "
-    "because it shapes the map, not because of the outcome.",
+    "The label-free rank is what the map alone says, without any labels. A feature that is first there too may be "
+    "first only because it shapes the map.",
     "Fidelity is the part of a feature's variance that the coordinates reproduce (R²). A feature of low fidelity is "
     "hardly seen by the map; its share says little about it, whether large or small.",
     "p-values compare with shuffled labels while the embedding stays fixed (it is fitted again only if it saw the "
@@ -153,13 +153,12 @@ def add_ranking(page: Report, fitted: Any, top: int) -> Report:
         alt=f"Bars: {', '.join(whole_ranking(fitted)['feature'].head(5).map(str))} lead the ranking.",
     )
     families = fitted.family_importances_
-    grouped = 2 <= len(families) < len(fitted.table_)
-    page.table(
-        readable(whole_ranking(fitted).head(LISTED), grouped),
-        f"The first {min(LISTED, len(fitted.table_))} features. Share: part of the importance. In rounds: how often "
-        "the feature was among those that stability is judged on. The last columns are ranks by other means.",
+    page.text(
+        "In the table, “in rounds” is how often the feature was among those that stability is judged on, and the last "
+        "columns are its ranks by other means."
     )
-    if grouped:
+    page.table(readable(whole_ranking(fitted).head(LISTED)), f"The first {min(LISTED, len(fitted.table_))} features.")
+    if 2 <= len(families) < len(fitted.table_):
         page.heading("Families").figure(
             family_bars(fitted),
             "Importance of whole families, with the number of their features. The mark shows where a bar would end if "
@@ -205,13 +204,12 @@ def _add_interchangeable(page: Report, fitted: Any) -> None:
         page.text("No two of the first 50 features correlate by 0.9 or more.")
         return
     members = [", ".join(map(str, names[1:9])) + (" …" if len(names) > 9 else "") for names in groups["members"]]
-    page.table(
-        groups.drop(columns="members")
-        .assign(members=members)
-        .rename(columns={"n_members": "members in all", "importance": "importance together", "members": "with"}),
-        "Groups among the first 50 features whose members all correlate by at least 0.9: within a group the order is "
-        "nearly chance.",
+    together = [f"{percent(share)}\N{NO-BREAK SPACE}%" for share in groups["importance"]]
+    page.text(
+        "Members of each of these groups among the first 50 features all correlate by at least 0.9: within a group the "
+        "order is nearly chance."
     )
+    page.table(groups[["feature"]].assign(**{"and": members, "members": groups["n_members"], "share": together}))
 
 
 def _add_comparison(page: Report, others: Comparison, m: int) -> None:

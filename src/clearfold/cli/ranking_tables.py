@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 CLEAR = 0.05
 """A feature stands out when its q-value is below this."""
+NARROW = "\N{NO-BREAK SPACE}"
 HEADS = {
     "importance": "share",
     "n_features": "features",
@@ -31,19 +32,21 @@ def whole_ranking(fitted: Any) -> pd.DataFrame:
     return fitted.table_.join(others).sort_values("rank", ignore_index=True)
 
 
-def readable(ranking: pd.DataFrame, grouped: bool) -> pd.DataFrame:
-    """Columns in the order and words of a reader."""
-    order = ["rank", *[name for name in ranking.columns if name != "rank" and (grouped or name != "family")]]
-    return in_percent(ranking[order]).rename(columns=HEADS).round({"fidelity": 2, "in rounds": 2})
+def readable(ranking: pd.DataFrame) -> pd.DataFrame:
+    """Columns in the order and words of a reader; a family that is one feature is none."""
+    alone = ranking["family"] == ranking["feature"]
+    order = ["rank", *[name for name in ranking.columns if name != "rank" and not (name == "family" and alone.all())]]
+    table = ranking.assign(family=ranking["family"].mask(alone, "–"))[order]
+    return in_percent(table).rename(columns=HEADS).round({"fidelity": 2, "in rounds": 2})
 
 
 def in_percent(table: pd.DataFrame) -> pd.DataFrame:
     """Shares in percent, ci_low and ci_high as one column of text, p and q with three digits."""
     pairs = zip(table["ci_low"], table["ci_high"], strict=True)
-    text = ["–" if low != low else f"{percent(low)} to {percent(high)}" for low, high in pairs]
+    text = ["–" if low != low else f"{percent(low)}–{percent(high)}" for low, high in pairs]
     short = table.drop(columns=["ci_low", "ci_high"])
     short.insert(list(table.columns).index("ci_low"), "95 % interval", text)
-    share = [f"{percent(value)} %" for value in table["importance"]]
+    share = [f"{percent(value)}{NARROW}%" for value in table["importance"]]
     return short.assign(importance=share, p_value=table["p_value"].round(3), q_value=table["q_value"].round(3))
 
 

@@ -90,10 +90,8 @@ class Points:
 
     def vary(self) -> bool:
         """Whether any feature differs among the samples by more than rounding."""
-        top, bottom = self.X.max(axis=0), self.X.min(axis=0)
-        if sparse.issparse(self.X):
-            top, bottom = top.toarray().ravel(), bottom.toarray().ravel()
-        return bool(((top - bottom) > 1e-13 * np.maximum(np.abs(top), np.abs(bottom))).any())
+        columns = (_as_array(self.X[:, [j]]) for j in range(self.X.shape[1]))
+        return any(np.ptp(column) > 1e-13 * np.abs(column).max() for column in columns)
 
     def alike(self, X: Features) -> Features:
         """X, dense or sparse as the fitted samples are."""

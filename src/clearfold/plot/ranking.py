@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clearfold.errors import InputError
-from clearfold.plot.style import COLOURS, INK, SOFT, axes
+from clearfold.plot.style import COLOURS, GREY, INK, SOFT, axes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,9 +57,8 @@ def family_bars(importance: Any, ax: Axes | None = None) -> Axes:
     shown = several.head(MOST_FAMILIES)
     colours = _family_colours(list(table["family"]))
     ax = axes(ax, (7.6, 1.3 + 0.3 * len(shown)))
-    _bars(ax, shown, [colours.get(name, COLOURS[0]) for name in shown["family"]])
-    even = shown["n_features"] / table["n_features"].sum()
-    ax.plot(even, np.arange(len(shown)), "|", color=SOFT, markersize=15, markeredgewidth=2, zorder=3)
+    even = list(shown["n_features"] / table["n_features"].sum())
+    _bars(ax, shown, [colours.get(name, COLOURS[0]) for name in shown["family"]], even)
     _names_beside(ax, [f"{_short(str(f))} ({n})" for f, n in zip(shown["family"], shown["n_features"], strict=True)])
     said = [f"the first {len(shown)} of {len(several)} families"] if len(shown) < len(several) else []
     said += [f"not drawn: {len(table) - len(several)} features without a family"] if len(several) < len(table) else []
@@ -95,8 +94,8 @@ def rank_table(frame: pd.DataFrame, columns: Sequence[str], ax: Axes | None = No
 # The parts of both kinds of bars -------------------------------------------------------------------------------
 
 
-def _bars(ax: Axes, shown: pd.DataFrame, colours: list[str]) -> None:
-    """Shares as bars, filled or pale, and their intervals as lines."""
+def _bars(ax: Axes, shown: pd.DataFrame, colours: list[str], even: Sequence[float] = ()) -> None:
+    """Shares as bars, filled or pale, their intervals as lines, even shares as marks."""
     from matplotlib.colors import to_rgba
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -106,7 +105,8 @@ def _bars(ax: Axes, shown: pd.DataFrame, colours: list[str]) -> None:
     ax.barh(places, shown["importance"], height=0.68, color=faces, edgecolor=colours, linewidth=0.9)
     if shown["ci_low"].notna().all():
         ax.hlines(places, shown["ci_low"], shown["ci_high"], color=INK, linewidth=1.1, zorder=3)
-    ax.set_xlim(left=0)
+    ax.plot(even, places[: len(even)], "|", color=GREY, markersize=15, markeredgewidth=2, zorder=3)
+    ax.set_xlim(0, 1.05 * float(np.nanmax([*shown["importance"], *shown["ci_high"], *even])))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
     ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     ax.set_xlabel("share of the importance; line: 95 % interval")
@@ -143,7 +143,7 @@ def _legend(ax: Axes, families: Mapping[str, str], judged: bool, points: float, 
         entries += [(Patch(facecolor=SOFT), f"q < {CLEAR}")]
         entries += [(Patch(facecolor="#DADADA", edgecolor=SOFT), f"q ≥ {CLEAR}")]
     if even:
-        entries += [(Line2D([], [], color=SOFT, marker="|", markersize=10, linestyle=""), even)]
+        entries += [(Line2D([], [], color=GREY, marker="|", markersize=10, markeredgewidth=2, linestyle=""), even)]
     if not entries:
         return
     beside = ax.transAxes + ScaledTranslation(points / 72, 0, ax.figure.dpi_scale_trans)
