@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from benchmarks import embeddings, graphs, new_samples, report
+from benchmarks import embeddings, graphs, importance, new_samples, report
 from benchmarks.cases import Row, measured
 from benchmarks.measure import Workshop
 
@@ -18,6 +18,7 @@ SUITES = {
     "embeddings": embeddings.SUITE,
     "graphs": graphs.SUITE,
     "new_samples": new_samples.SUITE,
+    "importance": importance.SUITE,
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.differences import Difference
-from benchmarks.measure import Reading, Work, Workshop
+from benchmarks.measure import WARM_UP, Reading, Work, Workshop
 
 OURS = "clearfold"
 
@@ -36,6 +36,8 @@ class Case:
     prepare : for each process, size -> the state that its works are given
     works : by name; comparisons : which of them are set side by side; without any, ours stands alone
     memory_limit : bytes that ours may need
+    warm_up : size of the data on which everything is done once before it is measured, if that is the smaller one
+    on_the_clock : wall seconds are told, for work that is spread over several processes
     """
 
     name: str
@@ -45,6 +47,8 @@ class Case:
     works: dict[str, Work]
     comparisons: tuple[Against, ...] = ()
     memory_limit: float | None = None
+    warm_up: int = WARM_UP
+    on_the_clock: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class Row:
     wanted_memory: float | None = None
     limit_mb: float | None = None
     differences: dict[str, tuple[float, float]] = field(default_factory=dict)
+    on_the_clock: bool = False
     error: str = ""
     peer_error: str = ""
 
@@ -96,7 +101,7 @@ class Row:
 
 def measured(case: Case, workshop: Workshop) -> list[Row]:
     """Run a case; one row for each comparison."""
-    readings, outputs = workshop.measure(case.prepare, case.works, case.size)
+    readings, outputs = workshop.measure(case.prepare, case.works, case.size, case.warm_up)
     if not case.comparisons:
         return [_row(case, readings[OURS], limit_mb=case.memory_limit and case.memory_limit / 2**20)]
     rows = []
@@ -122,7 +127,17 @@ def measured(case: Case, workshop: Workshop) -> list[Row]:
 
 def _row(case: Case, ours: Reading, task: str = "", peer: str = "", **rest: Any) -> Row:
     return Row(
-        case.name, case.data, case.size, task, peer, ours.cpu, ours.wall, ours.memory / 2**20, error=ours.error, **rest
+        case.name,
+        case.data,
+        case.size,
+        task,
+        peer,
+        ours.cpu,
+        ours.wall,
+        ours.memory / 2**20,
+        on_the_clock=case.on_the_clock,
+        error=ours.error,
+        **rest,
     )
 
 

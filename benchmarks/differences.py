@@ -61,6 +61,25 @@ def uncorrelated(ours: dict[str, Any], peer: dict[str, Any]) -> float:
     return float(1 - np.corrcoef(pdist(ours["coordinates"][rows]), pdist(peer["coordinates"][rows]))[0, 1])
 
 
+def residual_variances(ours: dict[str, Any], peer: dict[str, Any]) -> float:
+    """Largest difference of residual variances, over all settings and coordinates that ours has."""
+    apart = [np.abs(own["curves"] - peer[name]["curves"])[~np.isnan(own["curves"])] for name, own in ours.items()]
+    return float(np.concatenate(apart).max())
+
+
+def shares(ours: dict[str, Any], peer: dict[str, Any]) -> float:
+    """Largest difference of importances as a share of the largest; infinite where another setting was chosen."""
+    if any(own["best"] != peer[name]["best"] for name, own in ours.items()):
+        return np.inf
+    pairs = [(own["importance"], peer[name]["importance"]) for name, own in ours.items()]
+    return float(max(np.abs(own - other).max() / other.max() for own, other in pairs))
+
+
+def p_values(ours: dict[str, np.ndarray], peer: dict[str, np.ndarray]) -> float:
+    """Largest difference of p-values, of features and of families."""
+    return float(max(np.abs(ours[kind] - peer[kind]).max() for kind in ours))
+
+
 def normalised_equation(weights: Callable[[], Any], ours: dict[str, Any], _: Any) -> float:
     """W y = lambda D y: columns beside a dense solution of it, or on large data its residual and Y'DY / sum(D) - I."""
     W = weights()

@@ -50,11 +50,15 @@ def as_it_is(result: Any) -> Any:
 
 @dataclass(frozen=True)
 class Work:
-    """What is measured: `run(state)` in the process that prepared the state; `read(result)` is compared."""
+    """What is measured: `run(state)` in the process that prepared the state; `read(result)` is compared.
+
+    once : a single round, whatever it takes
+    """
 
     process: str
     run: Callable[[Any], Any]
     read: Callable[[Any], Any] = as_it_is
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,10 @@ class Workshop:
             self._context.set_forkserver_preload(modules)
 
     def measure(
-        self, prepare: dict[str, Callable[[int], Any]], works: dict[str, Work], size: int
+        self, prepare: dict[str, Callable[[int], Any]], works: dict[str, Work], size: int, warm_up: int = WARM_UP
     ) -> tuple[dict[str, Reading], dict[str, Any]]:
         """Readings and outputs by the name of the work; `prepare` gives each process its state from the size."""
-        sides = {name: self._start(make, works, name, size) for name, make in prepare.items()}
+        sides = {name: self._start(make, works, name, size, warm_up) for name, make in prepare.items()}
         readings: dict[str, Reading] = {}
         outputs: dict[str, Any] = {}
         try:
@@ -96,7 +100,7 @@ class Workshop:
             for turn in range(ROUNDS):
                 for name, work in works.items():
                     known = readings[name]
-                    if known.error or (turn and known.rounds * known.cpu > BUDGET):
+                    if known.error or (turn and (work.once or known.rounds * known.cpu > BUDGET)):
                         continue
                     reading, output = sides[work.process].ask(name, read=turn == 0)
                     readings[name] = reading if turn == 0 else known.better(reading)
@@ -107,10 +111,10 @@ class Workshop:
                 side.stop()
         return readings, outputs
 
-    def _start(self, make: Callable[[int], Any], works: dict[str, Work], name: str, size: int) -> _Side:
+    def _start(self, make: Callable[[int], Any], works: dict[str, Work], name: str, size: int, warm_up: int) -> _Side:
         own = {key: value for key, value in works.items() if value.process == name}
         here, there = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(there, make, own, size), daemon=True)
+        process = self._context.Process(target=_serve, args=(there, make, own, size, warm_up))
         process.start()
         there.close()
         return _Side(process, here)
@@ -140,13 +144,13 @@ class _Side:
         self.process.join()
 
 
-def _serve(pipe: Any, make: Callable[[int], Any], works: dict[str, Work], size: int) -> None:
+def _serve(pipe: Any, make: Callable[[int], Any], works: dict[str, Work], size: int, warm_up: int) -> None:
     """Prepare, then answer (name of a work, whether its output is wanted) until the pipe is closed."""
     warnings.simplefilter("ignore")
     try:
         _check_one_thread()
         for work in works.values():
-            work.read(work.run(make(min(size, WARM_UP))))
+            work.read(work.run(make(min(size, warm_up))))
         state = make(size)
         pipe.send("")
     except Exception as error:

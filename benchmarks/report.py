@@ -104,15 +104,19 @@ def _cells(row: Row) -> list[str]:
         row.data,
         row.peer,
         str(row.n),
-        "[red]failed[/]" if row.error else _seconds(row.ours_cpu),
+        "[red]failed[/]" if row.error else _ours(row),
         "[red]failed[/]" if row.peer_error else "" if row.peer_cpu is None else _seconds(row.peer_cpu),
         "" if row.ratio is None or row.error else f"{row.ratio:.2f}",
         "" if row.wanted is None else f">= {row.wanted:g} {_verdict(row.fast)}",
         differences,
-        "" if row.error else f"{row.ours_mb:.0f}",
+        "" if row.error or row.on_the_clock else f"{row.ours_mb:.0f}",
         "" if row.peer_mb is None else f"{row.peer_mb:.0f}",
         limit + _verdict(row.small),
     ]
+
+
+def _ours(row: Row) -> str:
+    return f"{_seconds(row.ours_wall)} wall" if row.on_the_clock else _seconds(row.ours_cpu)
 
 
 def _joined(case: str, task: str) -> str:

@@ -611,21 +611,22 @@ def published_vip(model: PLSRegression, n_features: int) -> np.ndarray:
     return np.sqrt(n_features * (weights**2 @ squares) / squares.sum())
 
 
-@pytest.mark.parametrize("kind", ["two classes", "value", "four classes"])
+@pytest.mark.parametrize("kind", ["two classes", "value", "four classes", "unequal classes"])
 @pytest.mark.parametrize("scale", [True, False])
 def test_partial_least_squares_has_the_published_vip(kind: str, scale: bool) -> None:
-    X, y = cohort(27, n=60, classes=4 if kind == "four classes" else 2)
-    outcome, target = y, y.astype(float)
-    if kind == "four classes":
-        target = np.eye(4)[y]
+    X, y = cohort(27, n=60, classes=2 if kind in ("two classes", "value") else 4)
+    if kind == "unequal classes":
+        y = np.repeat([0, 1, 2], [40, 14, 6])
+    outcome, target = y, np.eye(y.max() + 1)[y] if y.max() > 1 else y.astype(float)
     if kind == "value":
         outcome = target = X[:, 0] + X[:, 3] ** 2 + 0.25
     model = PLSRegression(n_components=3, scale=scale).fit(standardised(X), target)
     importance = ranked(X, outcome, PLSRegression(n_components=3, scale=scale), method="fine")
     m = X.shape[1]
     np.testing.assert_allclose(np.sqrt(m * importance.importances_), published_vip(model, m), atol=1e-8)
-    shares = fine_importance(model.x_scores_, X, outcome, directions=model.x_weights_)
-    np.testing.assert_allclose(np.sqrt(m * shares), published_vip(model, m), atol=1e-8)
+    if kind != "unequal classes" or not scale:  # coordinates alone do not tell how classes were scaled
+        shares = fine_importance(model.x_scores_, X, outcome, directions=model.x_weights_)
+        np.testing.assert_allclose(np.sqrt(m * shares), published_vip(model, m), atol=1e-8)
 
 
 def test_canonical_correlation() -> None:
@@ -777,7 +778,7 @@ NAMES = ["PCA", "KernelPCA", "Isomap", "LaplacianEigenmap", "LocallyLinearEmbedd
 
 @pytest.mark.parametrize("shift", [2.0, 0.0], ids=["signal", "noise"])
 def test_agreement_of_the_five_embeddings(shift: float) -> None:
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(1)
     y = np.arange(60) % 2
     X = np.hstack([shift * y[:, None] + random.normal(size=(60, 6)), random.normal(size=(60, 20))])
     frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(26)])
@@ -797,11 +798,11 @@ def test_agreement_of_the_five_embeddings(shift: float) -> None:
     jaccard = [[len(one & other) / len(one | other) for other in tops] for one in tops]
     np.testing.assert_allclose(result.overlap.loc[NAMES, NAMES], jaccard)
     assert f"{np.mean([jaccard[i][j] for i in range(5) for j in range(5) if i != j]):.2f}" in repr(result)
-    assert result.overlap.to_numpy().min() < 0.9
     if shift:
         assert set(table["feature"][:6]) == {f"f{i}" for i in range(6)}
     else:
         assert result.correlation.to_numpy().min() < 0
+        assert result.overlap.to_numpy().min() < 0.5
 
 
 def test_an_embedding_agrees_with_itself() -> None:
@@ -1174,7 +1175,7 @@ def directions(kind: str, seed: int, n: int = 100) -> tuple[np.ndarray, np.ndarr
     """Two latent directions, each observed by five noisy features, then forty of noise; standardised.
 
     In a ring the classes have different distances from the centre, in an interaction the class is the sign of the
-    product; in linear data it is that of the sum.
+    product; in linear data it is that of the sum, and both features and class are noisier.
     """
     random = np.random.default_rng([seed, 48])
     latent = random.normal(size=(n, 2))
@@ -1185,8 +1186,9 @@ def directions(kind: str, seed: int, n: int = 100) -> tuple[np.ndarray, np.ndarr
     elif kind == "interaction":
         y = (latent.prod(axis=1) > 0).astype(int)
     else:
-        y = (latent.sum(axis=1) + 0.5 * random.normal(size=n) > 0).astype(int)
-    seen = np.repeat(latent / latent.std(axis=0), 5, axis=1) + 0.4 * random.normal(size=(n, 10))
+        y = (latent.sum(axis=1) + 1.5 * random.normal(size=n) > 0).astype(int)
+    blur = 1.0 if kind == "linear" else 0.4
+    seen = np.repeat(latent / latent.std(axis=0), 5, axis=1) + blur * random.normal(size=(n, 10))
     return StandardScaler().fit_transform(np.hstack([seen, random.normal(size=(n, 40))])), y
 
 
@@ -1217,17 +1219,21 @@ def test_gradient_and_auto_see_what_no_line_can(kind: str) -> None:
         assert mean["gini"] <= 0.4
 
 
-@pytest.mark.parametrize("embedding", [PCA(n_components=10), Isomap(n_components=5)], ids=["PCA", "Isomap"])
+@pytest.mark.parametrize(
+    "embedding",
+    [PCA(n_components=10), Isomap(n_components=5), KernelPCA(n_components=5)],
+    ids=["PCA", "Isomap", "KPCA"],
+)
 def test_auto_is_coherent_on_linear_data(embedding: Any) -> None:
     """Held-out AUC of a logistic model on the ten selected features, over 20 seeds."""
     auc: dict[str, list[float]] = {"auto": [], "coherent": []}
     for seed in range(20):
-        X, y = directions("linear", seed, n=400)
+        X, y = directions("linear", seed, n=500)
         train, test = slice(0, 100), slice(100, None)
         for method, values in auc.items():
             with unwarned(ClearfoldWarning):
                 selector = ranked(X[train], y[train], embedding, method=method, n_features_to_select=10)
             model = LogisticRegression().fit(selector.transform(X[train]), y[train])
             values.append(roc_auc_score(y[test], model.decision_function(selector.transform(X[test]))))
-    assert np.mean(auc["coherent"]) > 0.8
+    assert np.mean(auc["coherent"]) > 0.7
     assert np.mean(auc["auto"]) == pytest.approx(np.mean(auc["coherent"]), abs=0.01)

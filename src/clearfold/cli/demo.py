@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clearfold.cli.console import fact_table, recorded, show, stderr
+from clearfold.cli.console import fact_table, recorded, show
 from clearfold.cli.methods import Method, coordinate_table, map_facts
 from clearfold.errors import InputError
 
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
     from clearfold.report import Report
 
+ROUNDS, PERMUTATIONS = 30, 500
+
 DEMO_TEXT = (
     "Each case is a fine needle aspirate of a breast mass, described by 30 numbers that measure the shape, size "
-    "and texture of its nuclei (the Wisconsin diagnostic data that come with scikit-learn). The map is made "
-    "without the diagnosis, which only colours it.",
-    "A quarter of the cases was held back. Scaling and both maps were learned from the others; the cases held "
+    "and texture of its nuclei: their mean, its standard error, and the mean of the three worst nuclei (the Wisconsin "
+    "diagnostic data that come with scikit-learn). The map is made without the diagnosis, which only colours it. The "
+    "ranking then says which of the 30 numbers set malignant and benign cases apart on that map.",
+    "A quarter of the cases was held back. Scaling, map and ranking were learned from the others; the cases held "
     "back were then placed on the finished map, as a new patient would be. They are drawn as rings.",
 )
 
@@ -29,14 +32,14 @@ DEMO_TEXT = (
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("clearfold-demo"),
 ) -> None:
-    """Map 569 breast tumours that come with scikit-learn and write a report; nothing is downloaded.
+    """Map 569 breast tumours that come with scikit-learn, rank their features and write a report.
 
-    Three quarters of the cases make the map (Isomap, with PCA beside it); the others are placed on it
-    without fitting again.
+    Nothing is downloaded. Three quarters of the cases make the map (Isomap, with PCA beside it) and the ranking;
+    the others are placed on the map without fitting again.
 
     Example: `clearfold demo -o demo`
     """
-    with recorded() as notes, stderr().status("embedding 569 cases"):
+    with recorded() as notes:
         facts = _demo(output, notes)
     show(facts)
     print(f"Report: {output / 'report.html'}")
@@ -47,9 +50,11 @@ def _demo(folder: Path, notes: list[str]) -> dict[str, Any]:
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
 
+    from clearfold.cli.ranking_page import round_notes
+    from clearfold.cli.ranking_tables import result_facts, whole_ranking
     from clearfold.embedding import PCA, Isomap, residual_variance
-    from clearfold.plot import save
-    from clearfold.table import Table, write_table
+    from clearfold.importance import EmbeddingImportance
+    from clearfold.table import Table
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file. Give a folder to write to.")
@@ -57,26 +62,46 @@ def _demo(folder: Path, notes: list[str]) -> dict[str, Any]:
     old, new = train_test_split(cases.X.index, stratify=cases.y, random_state=0)
     scaler = StandardScaler().set_output(transform="pandas").fit(cases.X.loc[old])
     X, X_new = scaler.transform(cases.X.loc[old]), scaler.transform(cases.X.loc[new])
-    isomap = Isomap(n_components="elbow", n_neighbors=10).fit(X)
-    maps = {"Isomap": isomap, "PCA": PCA(n_components=isomap.n_components_).fit(X)}
-    placed = {name: fitted.transform(X_new) for name, fitted in maps.items()}
     y, y_new = cases.frame["diagnosis"].loc[old], cases.frame["diagnosis"].loc[new]
-    facts = map_facts(cases, isomap, Method.isomap, raw=False)
+    curve = residual_variance(Isomap(n_neighbors=10), X, 20)
+    ranked = EmbeddingImportance(
+        embedding=Isomap(n_components=curve.chosen, n_neighbors=10),
+        n_rounds=ROUNDS,
+        n_permutations=PERMUTATIONS,
+        families={name: _family(name) for name in cases.features},
+        verbose=True,
+        random_state=0,
+    ).fit(X, y)
+    maps = {"Isomap": ranked.embedding_, "PCA": PCA(n_components=curve.chosen).fit(X.to_numpy())}
+    placed = {name: fitted.transform(X_new.to_numpy()) for name, fitted in maps.items()}
     agreement = _agreement(maps, placed, y, y_new)
-    facts = {"placed without fitting": len(X_new), **facts, "samples": len(X)}
+    facts = {"placed without fitting": len(X_new), **map_facts(cases, ranked.embedding_, Method.isomap, raw=False)}
+    facts |= {"samples": len(X), "rounds": ROUNDS, "permutations": PERMUTATIONS, **result_facts(ranked)}
     facts["agreement"] = [f"{name}: {share:.3f}" for name, share in agreement.to_numpy()]
     figure = _two_maps(maps, placed, y, y_new)
-    curve = residual_variance(Isomap(n_neighbors=10), X, 20)
-
-    page = _demo_page(facts, notes, figure, curve, agreement)
-    frame = coordinate_table(cases, _in_order(isomap.embedding_, placed["Isomap"], [*old, *new]))
+    page = _demo_page(facts, notes + round_notes(ranked), figure, curve, agreement, ranked)
+    frame = coordinate_table(cases, _in_order(ranked.embedding_.embedding_, placed["Isomap"], [*old, *new]))
     frame.insert(2, "placed_later", frame.index.isin(new))
+    tables = {"cases.csv": cases, "coordinates.csv": frame, "ranking.csv": whole_ranking(ranked)}
+    return facts | {"files": _write(folder, tables, {"map.png": figure, "ranking.png": ranked.plot()}, page)}
+
+
+def _write(folder: Path, tables: Mapping[str, Any], pictures: Mapping[str, Any], page: Report) -> list[str]:
+    from clearfold.plot import save
+    from clearfold.table import write_table
+
     folder.mkdir(parents=True, exist_ok=True)
-    write_table(cases, folder / "cases.csv")
-    write_table(frame, folder / "coordinates.csv")
-    save(figure, folder / "map.png")
+    for name, table in tables.items():
+        write_table(table, folder / name)
+    for name, picture in pictures.items():
+        save(picture, folder / name)
     page.write(folder / "report.html")
-    return facts | {"files": [str(folder / name) for name in ("cases.csv", "coordinates.csv", "map.png")]}
+    return [str(folder / name) for name in (*tables, *pictures)]
+
+
+def _family(feature: str) -> str:
+    """mean_radius -> mean, radius_error -> error, worst_radius -> worst."""
+    return "error" if feature.endswith("_error") else feature.split("_", 1)[0]
 
 
 def _breast_cancer() -> pd.DataFrame:
@@ -122,11 +147,15 @@ def _two_maps(maps: Mapping[str, Any], placed: Mapping[str, Any], y: Any, y_new:
     return figure
 
 
-def _demo_page(facts: Mapping[str, Any], notes: list[str], figure: Any, curve: Any, agreement: pd.DataFrame) -> Report:
+def _demo_page(
+    facts: Mapping[str, Any], notes: list[str], figure: Any, curve: Any, agreement: pd.DataFrame, ranked: Any
+) -> Report:
+    from clearfold.cli.ranking_page import HOW_TO_READ, add_ranking, add_trust, answer
     from clearfold.report import Report
 
-    page = Report("A map of 569 breast tumours", {"command": "clearfold demo"}).text(*DEMO_TEXT).warnings(notes)
-    page.figure(
+    page = Report("A map of 569 breast tumours, and what shapes it", {"command": "clearfold demo"})
+    page.text(*DEMO_TEXT, answer(ranked)).warnings(notes)
+    page.heading("The map").figure(
         figure,
         "The first two coordinates. Dots made the map, rings were placed on it later; numbers count both.",
         alt="Two scatter plots, Isomap and PCA, where benign and malignant cases lie mostly apart.",
@@ -136,12 +165,16 @@ def _demo_page(facts: Mapping[str, Any], notes: list[str], figure: Any, curve: A
         f"Share of {facts['placed without fitting']} placed cases whose diagnosis is that of most of the five "
         "nearest cases on the map. One split of one data set: an illustration, not a benchmark.",
     )
+    add_ranking(page, ranked, 20)
+    add_trust(page, ranked)
     page.heading("How many coordinates?").figure(
         curve.plot(),
         "Residual variance of Isomap: 1 minus the correlation between distances on the map and path lengths "
         f"along the neighbour graph. The elbow, {curve.chosen}, was used.",
     )
     page.heading("What was done").table(fact_table(facts))
+    page.heading("How to read the ranking, and what is known").text(*HOW_TO_READ)
     return page.heading("Next").text(
-        "The same for a table of yours: clearfold embed features.csv --label grade --report report.html"
+        "The same for a table of yours:\nclearfold rank features.csv --label grade --group patient -o report.html\n"
+        "clearfold embed features.csv --label grade --report map.html"
     )

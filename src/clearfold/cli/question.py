@@ -89,7 +89,8 @@ def _read(path: Path, columns: Columns) -> tuple[Table, pd.Series[Any] | None]:
     if not (texts == value).any():
         seen = ", ".join(map(repr, sorted(texts.dropna().unique())[:5]))
         raise InputError(f"--event {columns.event}: no row of {event!r} is {value!r}; its values are {seen}.")
-    return cases, (texts == value).astype(float).where(texts.notna())
+    happened = (texts == value).astype(float).where(texts.notna())
+    return replace(cases, ignored=cases.ignored | {event: "the event"}), happened
 
 
 def _is_censored(cases: Table, columns: Columns) -> bool:
