@@ -23,13 +23,16 @@ standardised); 100 x 10,000 is the size of the Arcene set, which is not in this 
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
+from multiprocessing.util import Finalize
 from typing import Any
 
 import numpy as np
+from joblib.externals.loky import get_reusable_executor
 from scipy import linalg, sparse
 from scipy.spatial.distance import pdist, squareform
 from sklearn import decomposition, manifold
@@ -41,12 +44,12 @@ from benchmarks import differences
 from benchmarks.cases import OURS, Against, Case
 from benchmarks.differences import Difference
 from benchmarks.measure import Work
+from clearfold import embedding
 from clearfold.embedding.affinity import Points
 from clearfold.embedding.choice import elbow, search_samples
 from clearfold.evaluate import Protocol
 from clearfold.evaluate.protocol import run
-from clearfold.importance import EmbeddingImportance
-from clearfold.importance.formula import Loadings, importances, loadings
+from clearfold.importance.formula import Loadings, centred, importances, loadings
 from clearfold.importance.outcome import Outcome, read_outcome
 from clearfold.importance.rounds import Patients, exceedance, permuted, read_patients
 from clearfold.papers import fine
@@ -85,9 +88,7 @@ def settings(size: int) -> Protocol:
     protocol = fine.corrected(classifiers=())
     if size >= FULL:
         return protocol
-    grids = {
-        name: {**grid, **({"n_neighbors": [5, 10, 15]} if grid else {})} for name, grid in protocol.grids.items()
-    }
+    grids = {name: {**grid, **({"n_neighbors": [5, 10, 15]} if grid else {})} for name, grid in protocol.grids.items()}
     return replace(protocol, grids=grids, max_components=8)
 
 
@@ -102,8 +103,8 @@ def our_round(state: tuple[np.ndarray, np.ndarray, Protocol]) -> dict[str, Any]:
     target = read_outcome(y, len(X)).target
     samples = Points(X).remember_distances()
     result = {}
-    for name, embedding in protocol.embeddings.items():
-        found = search_samples(embedding, samples, protocol.grids[name], protocol.max_components, protocol.rule)
+    for name, unfitted in protocol.embeddings.items():
+        found = search_samples(unfitted, samples, protocol.grids[name], protocol.max_components, protocol.rule)
         chosen = found.best_estimator()
         chosen._fit_samples(samples)
         result[name] = found.table, found.best, importances(loadings(chosen.embedding_, X), target, "fine")
@@ -252,21 +253,25 @@ class Ranked:
 METHODS = ("fine", "coherent", "auto")
 
 
+def embedded(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, Loadings]:
+    """Standardised features, coordinates and loadings, as EmbeddingImportance makes them unless told otherwise."""
+    X = centred(X)
+    X /= X.std(axis=0)
+    coordinates = embedding.Isomap(n_components=5).fit_transform(X)
+    return X, coordinates, loadings(coordinates, X)
+
+
 def ranked(size: int) -> Ranked:
     X, y = two_classes(size)
     outcome = read_outcome(y, size)
-    estimator = EmbeddingImportance()
-    prepared = estimator._prepared(X)
-    fitted, of = estimator._loadings(prepared, outcome, None)
+    prepared, coordinates, of = embedded(X)
     seen = {method: importances(of, outcome.target, method) for method in METHODS}
     families = sparse.csr_array((np.ones(X.shape[1]), (range(X.shape[1]), range(X.shape[1]))))
-    return Ranked(X, outcome, read_patients(None, outcome, size), prepared, fitted.coordinates, of, seen, families)
+    return Ranked(X, outcome, read_patients(None, outcome, size), prepared, coordinates, of, seen, families)
 
 
 def rank(method: str, state: Ranked) -> np.ndarray:
-    estimator = EmbeddingImportance(method=method)
-    _, of = estimator._loadings(estimator._prepared(state.X), state.outcome, None)
-    return importances(of, state.outcome.target, method)
+    return importances(embedded(state.X)[2], state.outcome.target, method)
 
 
 def permute(method: str, count: int, state: Ranked) -> dict[str, np.ndarray]:
@@ -302,9 +307,7 @@ def permutations(quick: bool) -> Iterable[Case]:
         )
         if quick:
             works[f"{LOOP}, {method}"] = Work(OURS, partial(permute_in_a_loop, method, count))
-            comparisons.append(
-                Against(f"{LOOP}, {method}", (SAME_P_VALUES,), ours=ours, task=method, peer_name=LOOP)
-            )
+            comparisons.append(Against(f"{LOOP}, {method}", (SAME_P_VALUES,), ours=ours, task=method, peer_name=LOOP))
     yield Case(
         f"{count} permutations",
         described(size),
@@ -319,13 +322,29 @@ def permutations(quick: bool) -> Iterable[Case]:
 # -------------------------------------------------------------------------------------------------------- all rounds
 
 
+def rounds(size: int) -> int:
+    return 50 if size >= FULL else 4
+
+
 def protocol_state(size: int) -> tuple[np.ndarray, np.ndarray, Protocol]:
-    return *two_classes(size), replace(settings(size), n_rounds=50 if size >= FULL else 4)
+    stop_workers_at_the_end()
+    return *two_classes(size), replace(settings(size), n_rounds=rounds(size))
 
 
 def run_protocol(state: tuple[np.ndarray, np.ndarray, Protocol]) -> Any:
     X, y, protocol = state
     return run(X, y, protocol, n_jobs=2)
+
+
+@cache
+def stop_workers_at_the_end() -> None:
+    """joblib's processes wait for further work; a process that started some would not end before they give up."""
+    Finalize(None, stop_workers, exitpriority=1)
+
+
+def stop_workers() -> None:
+    get_reusable_executor(reuse=True).terminate(kill_workers=True)
+    atexit._run_exitfuncs()  # joblib's files; a process of multiprocessing ends without it
 
 
 def no_output(_: Any) -> None:
@@ -335,7 +354,7 @@ def no_output(_: Any) -> None:
 def whole_protocol(quick: bool) -> Iterable[Case]:
     size = SMALL if quick else FULL
     yield Case(
-        f"FINE protocol, {protocol_state(size)[2].n_rounds} rounds, no classifiers, two processes",
+        f"FINE protocol, {rounds(size)} rounds, no classifiers, two processes",
         described(size),
         size,
         prepare={OURS: protocol_state},

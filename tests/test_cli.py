@@ -216,13 +216,19 @@ def test_demo_ends_in_a_report(place: Path) -> None:
         result = succeeded("demo", "-o", "shown")
     report = place / "shown" / "report.html"
     assert result.stdout.rstrip().splitlines()[-1] == f"Report: {Path('shown') / 'report.html'}"
-    assert listing(place / "shown") == ["cases.csv", "coordinates.csv", "map.png", "report.html"]
+    files = ["cases.csv", "coordinates.csv", "map.png", "ranking.csv", "ranking.png", "report.html"]
+    assert listing(place / "shown") == files
     coordinates = pd.read_csv(place / "shown" / "coordinates.csv")
     assert len(coordinates) == 569
     assert coordinates["placed_later"].sum() == 143
     page = report.read_text(encoding="utf-8")
-    assert page.count("<svg") == 2
-    assert "always the more frequent diagnosis" in page
+    assert page.count("<svg") == 4  # maps, bars of features and of families, curve
+    for text in ("always the more frequent diagnosis", "ring: placed after the fit", "The first features", "Families"):
+        assert text in page
+    ranking = pd.read_csv(place / "shown" / "ranking.csv")
+    assert ranking["rank"].tolist() == list(range(1, 31))
+    assert ranking.groupby("family").size().to_dict() == {"error": 10, "mean": 10, "worst": 10}
+    assert (ranking["q_value"].head(5) < 0.05).all()
 
 
 def test_demo_coordinates_belong_to_their_cases(place: Path) -> None:
@@ -256,8 +262,7 @@ def test_help_names_every_command_and_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0
-    assert "embed" in done.stdout
-    assert "demo" in done.stdout
+    assert all(command in done.stdout for command in ("embed", "rank", "demo"))
     assert done.stdout.rstrip().splitlines()[-1] == "loaded:"
 
 

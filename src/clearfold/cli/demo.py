@@ -153,7 +153,7 @@ def _demo_page(
     from clearfold.cli.ranking_page import HOW_TO_READ, add_ranking, add_trust, answer
     from clearfold.report import Report
 
-    page = Report("A map of 569 breast tumours, and what shapes it", {"command": "clearfold demo"})
+    page = Report("A map of 569 breast tumours, and the features behind it", {"command": "clearfold demo"})
     page.text(*DEMO_TEXT, answer(ranked)).warnings(notes)
     page.heading("The map").figure(
         figure,

@@ -86,9 +86,20 @@ def comparison(X: pd.DataFrame, question: Question, method: str, top: int) -> Co
 
 
 def round_notes(fitted: Any) -> list[str]:
-    """What the rounds warned of, each once with its count."""
-    counts = fitted.round_warnings_
-    return [f"{name}: in {count} of {fitted.n_rounds} rounds" for name, count in counts.items()]
+    """What the rounds warned of, each once with its count; and permutations too few to tell."""
+    notes = [f"{name}: in {count} of {fitted.n_rounds} rounds" for name, count in fitted.round_warnings_.items()]
+    return [*notes, too_few] if (too_few := _too_few_permutations(fitted)) else notes
+
+
+def _too_few_permutations(fitted: Any) -> str:
+    """q = p m / rank: the smallest p that B permutations can give, 1 / (1 + B), may be too large for any q < 0.05."""
+    table, B = fitted.table_, fitted.n_permutations
+    lowest = int((table["p_value"] <= 1.0001 / (1 + B)).sum()) if B else 0
+    if not lowest or (table["q_value"] < CLEAR).any():
+        return ""
+    enough = int(-(-len(table) // (CLEAR * lowest)))
+    features = "1 feature has" if lowest == 1 else f"{lowest} features have"
+    return f"{features} the smallest p-value that {B} permutations can give. Whether q is below {CLEAR} takes {enough}."
 
 
 def ranking_page(
@@ -120,13 +131,14 @@ def answer(fitted: Any) -> str:
     if not fitted.n_permutations:
         return f"No p-values were computed, so nothing here tells the {m} features from chance. {leads}"
     if not clear:
+        few = _too_few_permutations(fitted)
+        why = f"But {few[0].lower()}{few[1:]}" if few else "Among so many, shuffled labels do as well by chance."
         return (
             f"No feature stands out: none of {m} has a q-value below {CLEAR} (the smallest is "
-            f"{table['q_value'].min():.2g}). Shuffled labels give importances as large as these. What follows is a "
-            f"list of candidates, not a finding. {leads}"
+            f"{table['q_value'].min():.2g}). {why} What follows is a list of candidates, not a finding. {leads}"
         )
-    stand = "1 feature stands out" if clear == 1 else f"{clear} features stand out"
-    return f"Of {m}, {stand} from shuffled labels (q below {CLEAR}). {leads}"
+    stand = "1 stands" if clear == 1 else f"{clear} stand"
+    return f"Of {m} features, {stand} out from shuffled labels (q below {CLEAR}). {leads}"
 
 
 def _asked(question: Question, fitted: Any) -> str:

@@ -63,9 +63,7 @@ def data_facts(question: Question) -> dict[str, Any]:
     cases, groups = question.cases, question.cases.groups
     return {
         "outcome": f"{question.name} ({question.kind})",
-        "events" if question.kind == "censored" else "classes": {
-            name: f"{count} samples" for name, count in question.parts.items()
-        },
+        "events" if question.kind == "censored" else "classes": question.parts,
         "samples": len(cases),
         "patients": None if groups is None else int(groups.nunique()),
         "rows without outcome": question.without or None,

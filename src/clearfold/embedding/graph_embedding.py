@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,10 +12,15 @@ from scipy.sparse import csgraph
 
 from clearfold.embedding.affinity import TIE, Features, Samples, exponential
 from clearfold.embedding.estimator import SpectralEmbedder, at_known, is_positive
-from clearfold.embedding.neighbors import spanning_tree
-from clearfold.embedding.operator import Normalised, Operator, Rows
+from clearfold.embedding.neighbors import check_neighbors, spanning_tree
+from clearfold.embedding.operator import Normalised, Operator, Rows, Spectrum
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import DisconnectedGraphWarning, InputError
+from clearfold.errors import DisconnectedGraphWarning, InputError, LabelFreeWarning
+
+SLOWEST = 1e-6
+"""Axis scaling stops at this 1 - lambda: below it an axis only tells parts of the graph apart."""
+INERT = 0.01
+"""Labels change an affinity g by g times itself: below this they change nothing."""
 
 
 class GraphEmbedding(SpectralEmbedder):
@@ -30,8 +36,11 @@ class GraphEmbedding(SpectralEmbedder):
     bandwidth : s, or "median" for the median of D^power
     power : p, 1 or 2
     neighborhood : affinities are zero from this distance on; "mst" for just above the longest edge of the minimum
-        spanning tree, None for no limit
+        spanning tree, "nearest" for the distance within which every sample has its `n_neighbors` nearest, None for no
+        limit
     metric : "euclidean", or "precomputed" for a table of distances
+    n_neighbors : for neighborhood="nearest"
+    axis_scaling : divide each axis by sqrt(1 - lambda), so that slow axes count more in distances; retrieval gains
 
     Attributes
     ----------
@@ -43,7 +52,9 @@ class GraphEmbedding(SpectralEmbedder):
 
     Notes
     -----
-    A labelled sample shown again as new coincides with a fitted one and gets its stored coordinates.
+    A labelled sample shown again as new coincides with a fitted one and gets its stored coordinates. Labels that can
+    have no influence (none known, or a bandwidth at which every affinity is almost 0 or almost 1) give a
+    LabelFreeWarning.
 
     Examples
     --------
@@ -60,12 +71,16 @@ class GraphEmbedding(SpectralEmbedder):
         power: float = 1.0,
         neighborhood: float | str | None = None,
         metric: str = "euclidean",
+        n_neighbors: int = 10,
+        axis_scaling: bool = False,
     ) -> None:
         self.n_components = n_components
         self.bandwidth = bandwidth
         self.power = power
         self.neighborhood = neighborhood
         self.metric = metric
+        self.n_neighbors = n_neighbors
+        self.axis_scaling = axis_scaling
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the coordinates of the rows of X, drawn together and apart by the labels that are known.
@@ -82,13 +97,22 @@ class GraphEmbedding(SpectralEmbedder):
             raise InputError(f"power={self.power!r} came; a number above 0 is wanted, 1 or 2 as a rule.")
         squared = samples.squared() if self._wants_all_distances() else None
         self.bandwidth_ = self._bandwidth(samples, squared, self.power)
-        self.neighborhood_ = self._radius(squared)
-        self._labelled = y is not None
+        self.neighborhood_ = self._radius(samples, squared)
+        labels = None if y is None else known_labels(y, samples.size)
+        self._labelled = labels is not None
         affinity = self._affinity(squared if self.neighborhood_ is None else samples.within(self.neighborhood_))
         self.n_connected_components_ = self._parts(affinity, samples)
-        operator = Normalised(affinity if y is None else with_labels(affinity, known_labels(y, samples.size)))
+        if labels is not None:
+            warn_if_inert(affinity, labels)
+        operator = Normalised(affinity if labels is None else with_labels(affinity, labels))
         self.degrees_ = operator.degrees
         return operator
+
+    def _store(self, samples: Samples, operator: Operator, spectrum: Spectrum) -> None:
+        if self.axis_scaling:
+            scale = 1.0 / np.sqrt(np.maximum(1.0 - spectrum.values, SLOWEST))
+            spectrum = replace(spectrum, coordinates=spectrum.coordinates * scale)
+        super()._store(samples, operator, spectrum)
 
     def _place(self, X: Features) -> Matrix:
         radius = self.neighborhood_
@@ -104,17 +128,21 @@ class GraphEmbedding(SpectralEmbedder):
         return table
 
     def _wants_all_distances(self) -> bool:
-        return self.neighborhood is None or isinstance(self.neighborhood, str) or isinstance(self.bandwidth, str)
+        whole = self.neighborhood is None or (isinstance(self.neighborhood, str) and self.neighborhood == "mst")
+        return whole or isinstance(self.bandwidth, str)
 
-    def _radius(self, squared: Matrix | None) -> float | None:
+    def _radius(self, samples: Samples, squared: Matrix | None) -> float | None:
         wanted = self.neighborhood
         if wanted is None:
             return None
+        if isinstance(wanted, str) and wanted == "nearest":
+            check_neighbors(self.n_neighbors, samples.size)
+            return just_above(float(samples.neighbors(self.n_neighbors)[1].max()))
         if isinstance(wanted, str) and wanted == "mst":
             assert squared is not None
             return joining_radius(squared)
         if not is_positive(wanted):
-            raise InputError(f"neighborhood={wanted!r} came; 'mst', a distance above 0, or None is wanted.")
+            raise InputError(f"neighborhood={wanted!r} came; 'nearest', 'mst', a distance above 0, or None is wanted.")
         return float(wanted)
 
     def _parts(self, affinity: Rows, samples: Samples) -> int:
@@ -135,7 +163,38 @@ class GraphEmbedding(SpectralEmbedder):
 
 def joining_radius(squared: Matrix) -> float:
     """Just above the longest edge of the minimum spanning tree: the smallest radius that leaves one part."""
-    return float(np.nextafter(spanning_tree(squared)[1][-1], np.inf)) * (1 + TIE)
+    return just_above(float(spanning_tree(squared)[1][-1]))
+
+
+def just_above(length: float) -> float:
+    """A radius that leaves a distance inside, whatever its rounding."""
+    return float(np.nextafter(length, np.inf)) * (1 + TIE)
+
+
+def warn_if_inert(affinity: Rows, labels: np.ndarray[Any, np.dtype[np.int_]]) -> None:
+    """Say so when labels can change nothing, or nothing else can."""
+    known = labels >= 0
+    if len(np.unique(labels[known])) < 2:
+        what = "no label is known" if not known.any() else "only one class is among the known labels"
+        _warn_label_free(f"{what}: classes cannot be drawn apart. Give labels of at least two classes, or leave y out.")
+        return
+    table = affinity[np.ix_(known, known)] if isinstance(affinity, np.ndarray) else affinity[known][:, known]
+    pairs = sparse.coo_array(table)
+    values = pairs.data[pairs.row != pairs.col]
+    if not len(values) or values.max() < INERT:
+        _warn_label_free(
+            f"every affinity between labelled samples is below {INERT}: labels have almost no influence on the "
+            "coordinates. Raise the bandwidth or the neighbourhood."
+        )
+    elif values.min() > 1 - INERT / 10:
+        _warn_label_free(
+            f"every affinity between labelled samples is above {1 - INERT / 10}: between classes nothing is left and "
+            "distances have no influence. Lower the bandwidth."
+        )
+
+
+def _warn_label_free(text: str) -> None:
+    warnings.warn(text, LabelFreeWarning, stacklevel=6)
 
 
 def known_labels(y: Any, n_samples: int) -> np.ndarray[Any, np.dtype[np.int_]]:

@@ -3,18 +3,24 @@
 from clearfold.embedding.choice import residual_variance
 from clearfold.evaluate.measures import auc, mse
 from clearfold.evaluate.protocol import Protocol, ProtocolResult, run
+from clearfold.evaluate.retrieval import Retrieval, auprc, precision_at, retrieval, silhouette
 from clearfold.selection import Stability, jaccard, mean_jaccard, nogueira, stability
 
 __all__ = [
     "Protocol",
     "ProtocolResult",
+    "Retrieval",
     "Stability",
     "auc",
+    "auprc",
     "jaccard",
     "mean_jaccard",
     "mse",
     "nogueira",
+    "precision_at",
     "residual_variance",
+    "retrieval",
     "run",
+    "silhouette",
     "stability",
 ]

@@ -13,8 +13,9 @@ from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
 from clearfold.importance.coordinates import checked_features, same_rows
 from clearfold.importance.estimator import EmbeddingImportance
-from clearfold.importance.formula import centred, importances, loadings
+from clearfold.importance.formula import importances, loadings
 from clearfold.importance.outcome import read_outcome
+from clearfold.importance.ranker import Ranker, scaled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,21 +61,43 @@ def fine_importance(
     1.0
     """
     X = checked_features(BaseEstimator(), X)
-    T = checked_features(BaseEstimator(), coordinates)
+    T = _checked_coordinates(coordinates, X)
+    outcome = read_outcome(y, len(X))
+    weights = _checked_weights(sample_weight, len(X))
+    if directions is not None and np.shape(directions) != (X.shape[1], T.shape[1]):
+        raise InputError(
+            f"directions of shape {np.shape(directions)} came; {(X.shape[1], T.shape[1])} is wanted, one row for each "
+            "feature and one column for each coordinate."
+        )
+    X = Ranker(None, method, False, 0.0).prepared(X)
+    if standardize:
+        X = scaled(X if weights is None else X - np.average(X, axis=0, weights=weights), weights)
+    return importances(loadings(T, X, directions=directions, weights=weights), outcome.target, method)
+
+
+def _checked_coordinates(coordinates: Any, X: Matrix) -> Matrix:
+    try:
+        T = checked_features(BaseEstimator(), coordinates)
+    except InputError as error:
+        raise InputError(f"coordinates cannot be used: {error}") from error
     same_rows(T, X)
     if T.std(axis=0).max() == 0:
         raise InputError(
             "coordinates that do not vary came; nothing can be read from them. Pass an embedding's coordinates."
         )
-    outcome = read_outcome(y, len(X))
-    X = centred(X)
-    deviation = X.std(axis=0)
-    if not deviation.any():
-        raise InputError("all features are constant: there is nothing to rank. Check that X holds features that vary.")
-    if standardize:
-        X = np.divide(X, deviation, out=np.zeros_like(X), where=deviation > 0)
-    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    return importances(loadings(T, X, directions=directions, weights=weights), outcome.target, method)
+    return T
+
+
+def _checked_weights(weights: Any, n_samples: int) -> Matrix | None:
+    if weights is None:
+        return None
+    table = np.asarray(weights, dtype=float)
+    if table.shape != (n_samples,) or not np.isfinite(table).all() or (table < 0).any() or not table.any():
+        raise InputError(
+            f"sample_weight of shape {table.shape} came; {n_samples} finite numbers are wanted, not negative and "
+            "not all 0."
+        )
+    return table
 
 
 @dataclass(frozen=True)
@@ -117,6 +140,8 @@ def agreement(
     import pandas as pd
 
     embeddings = EMBEDDINGS if embeddings is None else dict(embeddings)
+    if not embeddings or top < 1:
+        raise InputError(f"{len(embeddings)} embeddings and top={top} came; at least one of each is wanted.")
     ranks, names = {}, None
     for name, embedding in embeddings.items():
         one = EmbeddingImportance(embedding=embedding, method=method, n_rounds=0, n_permutations=0).fit(

@@ -21,6 +21,7 @@ class Fitted:
 
     directions : m x h where the problem has its own (weights of PLS); weights : sample weights of the inner product
     supervised : whether the coordinates depend on the outcome, so that permuted labels would move them
+    target_scale : standard deviations by which the problem divides the columns of the outcome
     """
 
     estimator: Any
@@ -28,14 +29,17 @@ class Fitted:
     directions: Matrix | None = None
     weights: Matrix | None = None
     supervised: bool = False
+    target_scale: Matrix | None = None
 
 
 def fitted_coordinates(embedding: Any, X: Matrix, outcome: Outcome) -> Fitted:
     """Fit an embedding; partial least squares and canonical correlation also see the outcome."""
     if _takes_outcome(embedding):
         embedding.fit(X, outcome.target)
-        directions = embedding.x_weights_ if type(embedding).__name__ == "PLSRegression" else None
-        return Fitted(embedding, embedding.x_scores_, directions, supervised=True)
+        own = type(embedding).__name__ == "PLSRegression"
+        scale = outcome.target.std(axis=0) if own and embedding.scale else None
+        directions = embedding.x_weights_ if own else None
+        return Fitted(embedding, np.asarray(embedding.transform(X)), directions, supervised=True, target_scale=scale)
     coordinates = embedding.fit_transform(X)
     weights = embedding.degrees_ if isinstance(embedding, GraphEmbedding) else None
     return Fitted(embedding, np.asarray(getattr(embedding, "embedding_", coordinates), dtype=float), weights=weights)

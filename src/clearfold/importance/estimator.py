@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
-from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from clearfold.embedding import Isomap
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import InputError, LabelFreeWarning, UnequalScalesWarning
-from clearfold.importance.coordinates import Fitted, checked_features, fitted_coordinates
-from clearfold.importance.formula import METHODS, Loadings, centred, importances, loadings
-from clearfold.importance.outcome import Outcome, read_outcome
+from clearfold.errors import InputError, UnequalScalesWarning
+from clearfold.importance.coordinates import checked_features
+from clearfold.importance.formula import METHODS, importances
+from clearfold.importance.outcome import read_outcome
+from clearfold.importance.ranker import Ranker
 from clearfold.importance.redundancy import interchangeable, penalised_ranking
-from clearfold.importance.rounds import (
-    Null,
-    Patients,
-    counted_warnings,
-    draws,
-    exceedance,
-    interval,
-    permuted,
-    q_values,
-    read_patients,
-)
-from clearfold.selection import Stability, correlation, gini, ranking, stability, welch_t
-from clearfold.table import family
+from clearfold.importance.rounds import Null, draws, read_patients
+from clearfold.importance.tables import Families, comparison, read_families, share_columns
+from clearfold.selection import Stability, stability
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,24 +121,27 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         X = checked_features(self, X)
+        features = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(X.shape[1])])]
+        families, n_selected = read_families(self.families, features), self._how_many(*X.shape)
         outcome = read_outcome(y, len(X), self.outcome)
         patients = read_patients(groups, outcome, len(X))
         seed, null_seed = check_random_state(self.random_state).randint(2**31, size=2)
-        self._say_scales(X)
-        X, own = self._prepared(X), None if groups is None else patients.codes
-        fitted, of = self._loadings(X, outcome, own)
-        self.embedding_, self.loadings_, self._outcome_kind = fitted.estimator, of, outcome.kind
-        self.importances_, self.label_free_ = importances(of, outcome.target, self.method), of.label_free
-        self.ranking_ = penalised_ranking(self.importances_, X, self.redundancy)
-        self.label_share_ = _label_share(self.importances_, of.label_free)
-        self.comparison_ = _comparison(self._names(), X, outcome, of.label_free)
-        self._n_selected = self._how_many(len(X), X.shape[1])
         rows = draws(patients, outcome, self.n_rounds, int(seed)) if self.n_rounds else []
-        self.round_importances_, ranks, self.round_warnings_ = self._rounds(X, outcome, own, rows)
-        names, membership = self._families()
-        chance = self._null(X, outcome, patients, of, fitted.supervised, membership, int(null_seed))
-        self._X = X
-        self._tabulate(chance, ranks <= self._n_selected, names, membership)
+        self._say_scales(X)
+        ranker = Ranker(self._embedding(), self.method, self.standardize, self.redundancy)
+        X, own = ranker.prepared(X), None if groups is None else patients.codes
+        fitted, of = ranker.read(X, outcome, own)
+        share = importances(of, outcome.target, self.method)
+        done = list(_tracked(ranker.rounds(X, outcome, own, rows, self.n_jobs), len(rows), self.verbose))
+        chance = Null(np.full(len(share), np.nan), np.full(len(families.names), np.nan))
+        if self.n_permutations:
+            chance = ranker.null(X, outcome, patients, own, families.membership, self.n_permutations, int(null_seed))
+        self._X, self._n_selected, self._outcome_kind = X, n_selected, outcome.kind
+        self.embedding_, self.loadings_, self.label_free_ = fitted.estimator, of, of.label_free
+        self.importances_, self.ranking_ = share, penalised_ranking(share, X, self.redundancy)
+        self.label_share_ = _label_share(share, of.label_free)
+        self.comparison_ = comparison(features, X, outcome, of.label_free)
+        self._tabulate(features, families, chance, done)
         return self
 
     def plot(self, top: int = 20, ax: Any = None) -> Any:
@@ -176,7 +169,7 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"{name}={value!r} came; a whole number, 0 or more, is wanted.")
         if self.n_rounds == 1:
             raise InputError("n_rounds=1 came; stability compares rounds. Set it to 0 or to at least 2.")
-        if not 0 <= self.redundancy <= 1:
+        if not isinstance(self.redundancy, int | float | np.number) or not 0 <= self.redundancy <= 1:
             raise InputError(f"redundancy={self.redundancy!r} came; a number from 0 to 1 is wanted.")
 
     def _how_many(self, n: int, m: int) -> int:
@@ -200,138 +193,34 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
 
-    def _prepared(self, X: Matrix) -> Matrix:
-        X = centred(X)
-        if not (X != 0).any():
+    def _embedding(self) -> Any:
+        if self.embedding is None:
+            return Isomap(n_components=5)
+        if not hasattr(self.embedding, "fit"):
             raise InputError(
-                "all features are constant: there is nothing to rank. Check that X holds features that vary."
+                f"embedding={self.embedding!r} came; an embedding is wanted, for instance Isomap(n_components=5)."
             )
-        if not self.standardize:
-            return X
-        deviation = X.std(axis=0)
-        return np.divide(X, deviation, out=np.zeros_like(X), where=deviation > 0)
+        return self.embedding
 
-    def _loadings(self, X: Matrix, outcome: Outcome, groups: Any) -> tuple[Fitted, Loadings]:
-        embedding = Isomap(n_components=5) if self.embedding is None else self.embedding
-        fitted = fitted_coordinates(clone(embedding), X, outcome)
-        of = loadings(fitted.coordinates, X, directions=fitted.directions, weights=fitted.weights, groups=groups)
-        if of.A.shape[0] == 1 and self.method == "fine":
-            warnings.warn(
-                "with one coordinate the labels have no influence on the importance of features: it is the label-free "
-                "one. Set n_components to at least 2.",
-                LabelFreeWarning,
-                stacklevel=4,
-            )
-        return fitted, of
-
-    def _null(
-        self, X: Matrix, outcome: Outcome, patients: Patients, of: Loadings, refit: bool, membership: Any, seed: int
-    ) -> Null:
-        """p-values; embeddings that saw the labels are fitted again for each permutation."""
-        count = self.n_permutations
-        if not count:
-            return Null(np.full(X.shape[1], np.nan), np.full(membership.shape[1], np.nan))
-        random = np.random.default_rng(seed)
-        if not refit:
-            return exceedance(
-                self.importances_, permuted(of, outcome, patients, self.method, count, random), membership
-            )
-
-        def again() -> Iterator[Matrix]:
-            for _ in range(count):
-                other = outcome.permuted(patients.permutation(outcome, random))
-                with counted_warnings():
-                    yield importances(self._loadings(X, other, None)[1], other.target, self.method)[:, None]
-
-        return exceedance(self.importances_, again(), membership)
-
-    def _rounds(
-        self, X: Matrix, outcome: Outcome, groups: Any, rows: list[Any]
-    ) -> tuple[Matrix, Matrix, dict[str, int]]:
-        """Importances and ranks of every round (rounds x m), and how many rounds gave each warning."""
-        work = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(self._round)(X[r], outcome.take(r), None if groups is None else groups[r]) for r in rows
-        )
-        results = list(_tracked(work, len(rows), self.verbose))
-        seen: dict[str, int] = {}
-        for _, _, counts in results:
-            for name in counts:
-                seen[name] = seen.get(name, 0) + 1
-        shape = (len(rows), X.shape[1])
-        values, ranks = (
-            np.array([r[0] for r in results]).reshape(shape),
-            np.array([r[1] for r in results]).reshape(shape),
-        )
-        return values, ranks, seen
-
-    def _round(self, X: Matrix, outcome: Outcome, groups: Any) -> tuple[Matrix, Matrix, dict[str, int]]:
-        with counted_warnings() as counts:
-            X = self._prepared(X)
-            _, of = self._loadings(X, outcome, groups)
-            share = importances(of, outcome.target, self.method)
-        return share, penalised_ranking(share, X, self.redundancy), counts
-
-    def _families(self) -> tuple[list[str], Matrix]:
-        """Names of the families, and m x families with 1 where a feature belongs to one."""
-        features = self._names()
-        if self.families is None:
-            self._family = [family(name) for name in features]
-        elif isinstance(self.families, Mapping):
-            missing = [name for name in features if name not in self.families]
-            if missing:
-                raise InputError(
-                    f"no family came for {len(missing)} features ({', '.join(missing[:3])}). Name one for each."
-                )
-            self._family = [str(self.families[name]) for name in features]
-        elif len(self.families) == len(features):
-            self._family = [str(name) for name in self.families]
-        else:
-            raise InputError(
-                f"{len(self.families)} families came for {len(features)} features. Name one for each feature."
-            )
-        names = list(dict.fromkeys(self._family))
-        place = {name: i for i, name in enumerate(names)}
-        columns = [place[name] for name in self._family]
-        return names, sparse.csr_array((np.ones(len(columns)), (range(len(columns)), columns)))
-
-    def _names(self) -> list[str]:
-        return [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])]
-
-    def _tabulate(self, chance: Null, selected: Any, families: list[str], membership: Matrix) -> None:
+    def _tabulate(self, features: list[str], families: Families, chance: Null, done: list[Any]) -> None:
         import pandas as pd
 
-        rounds = bool(len(selected))
-        self.stability_: Stability | None = stability(selected) if rounds else None
-        nothing = np.full(len(self.importances_), np.nan)
-        low, high = interval(self.importances_, self.round_importances_) if rounds else (nothing, nothing)
-        self.table_ = pd.DataFrame(
-            {
-                "feature": self._names(),
-                "family": self._family,
-                "importance": self.importances_,
-                "rank": self.ranking_,
-                "ci_low": low,
-                "ci_high": high,
-                "p_value": chance.p_value,
-                "q_value": q_values(chance.p_value) if self.n_permutations else nothing,
-                "selected_share": selected.mean(axis=0) if rounds else nothing,
-                "fidelity": self.loadings_.fidelity,
-            }
+        shape = (len(done), len(features))
+        self.round_importances_ = np.array([one[0] for one in done]).reshape(shape)
+        selected = np.array([one[1] for one in done]).reshape(shape) <= self._n_selected
+        self.round_warnings_ = dict(Counter(name for one in done for name in one[2]))
+        self.stability_: Stability | None = stability(selected) if done else None
+        columns = share_columns(self.importances_, self.round_importances_, chance.p_value)
+        self.table_ = pd.DataFrame({"feature": features, "family": families.of_feature, **columns})
+        self.table_.insert(3, "rank", self.ranking_)
+        self.table_["selected_share"] = selected.mean(axis=0) if done else np.nan
+        self.table_["fidelity"] = self.loadings_.fidelity
+        total, drawn = families.membership.T @ self.importances_, self.round_importances_ @ families.membership
+        sizes = np.asarray(families.membership.sum(axis=0)).astype(int)
+        columns = share_columns(total, drawn, chance.family_p_value)
+        self.family_importances_ = pd.DataFrame({"family": families.names, "n_features": sizes, **columns}).sort_values(
+            "importance", ascending=False, kind="stable", ignore_index=True
         )
-        total, drawn = membership.T @ self.importances_, self.round_importances_ @ membership
-        nothing = np.full(len(families), np.nan)
-        low, high = interval(total, drawn) if rounds else (nothing, nothing)
-        self.family_importances_ = pd.DataFrame(
-            {
-                "family": families,
-                "n_features": np.asarray(membership.sum(axis=0)).astype(int),
-                "importance": total,
-                "ci_low": low,
-                "ci_high": high,
-                "p_value": chance.family_p_value,
-                "q_value": q_values(chance.family_p_value) if self.n_permutations else nothing,
-            }
-        ).sort_values("importance", ascending=False, kind="stable", ignore_index=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -346,22 +235,11 @@ def _label_share(importance: Matrix, label_free: Matrix) -> float:
     return float(np.clip(1.0 - np.corrcoef(importance, label_free)[0, 1], 0.0, 1.0))
 
 
-def _comparison(names: list[str], X: Matrix, outcome: Outcome, label_free: Matrix) -> pd.DataFrame:
-    """Ranks by what a reader would try first; a censored time is compared by its residuals."""
-    import pandas as pd
-
-    if outcome.kind == "label":
-        values = {"t": welch_t(X, outcome.codes), "gini": gini(X, outcome.codes)}
-    else:
-        values = {"correlation": correlation(X, outcome.target[:, 0])}
-    ranks = {name: ranking(value) for name, value in {**values, "label_free": label_free}.items()}
-    return pd.DataFrame({"feature": names, **ranks})
-
-
 def _tracked(work: Any, total: int, verbose: bool) -> Any:
     if not verbose:
         return work
     from rich.console import Console
     from rich.progress import track
 
-    return track(work, description="rounds", total=total, console=Console(stderr=True), transient=True)
+    screen = Console(stderr=True)
+    return track(work, "rounds", total, console=screen, transient=True, disable=not screen.is_terminal)

@@ -8,7 +8,7 @@ each coordinate's own normalisation; `coherent` is the linear f; `gradient` a sm
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from scipy import linalg
 from scipy.spatial.distance import cdist
 
 from clearfold.embedding.spectral import Matrix
+from clearfold.errors import InputError
 
 METHODS = ("auto", "fine", "coherent", "gradient")
 SMOOTH_COORDINATES = (2, 4, 8)
@@ -37,6 +38,7 @@ class Loadings:
     A : reads an outcome, b_i ||t_i|| = (A y)_i with b the least squares of y on T (h x n)
     spread : squared lengths of the features, 0 where constant
     weights : sample weights of the inner product, None for the plain one
+    target_scale : what columns of the outcome are divided by, None for nothing
     groups : samples that are left out together when a predictor is judged, None for one at a time
     """
 
@@ -48,6 +50,11 @@ class Loadings:
     spread: Matrix
     weights: Matrix | None = None
     groups: Matrix | None = None
+    target_scale: Matrix | None = None
+
+    def reading(self, target_scale: Matrix) -> Loadings:
+        """The same, for columns of the outcome divided by these."""
+        return replace(self, target_scale=target_scale)
 
     @cached_property
     def shares(self) -> Matrix:
@@ -119,7 +126,7 @@ def fine(of: Loadings, target: Matrix) -> Matrix:
     weight = np.square(np.tensordot(of.A, target, axes=(1, 0))).sum(axis=1)
     total = weight.sum(axis=0)
     weight = np.where(total > 0, weight / np.where(total > 0, total, 1.0), 1.0 / len(weight))
-    return of.shares.T @ weight
+    return _normalised(of.shares.T @ weight, of.label_free)
 
 
 @dataclass(frozen=True)
@@ -221,7 +228,13 @@ def importances(of: Loadings, target: Matrix, method: str) -> Matrix:
     """Shares of the features by one of METHODS: target n x c -> m; target n x c x b -> m x b."""
     if target.ndim == 2:
         return importances(of, target[:, :, None], method)[:, 0]
+    if method not in METHODS:
+        raise InputError(f"method={method!r} came; one of {', '.join(METHODS)} is wanted.")
+    if len(of.A) == 1:  # one coordinate: whatever the outcome, its shares are all there is
+        return np.repeat(of.label_free[:, None], target.shape[2], axis=1)
     target = centred(target, of.weights)
+    if of.target_scale is not None:
+        target = target / of.target_scale[:, None]
     if method == "fine":
         return fine(of, target)
     line = linear(of, target)

@@ -10,6 +10,8 @@ import numpy as np
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
 
+KINDS = ("auto", "label", "value", "censored")
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -44,16 +46,26 @@ def read_outcome(y: Any, n_samples: int, kind: str = "auto") -> Outcome:
     columns named or ordered (time, event) a censored time.
     """
     if y is None:
-        raise InputError("no labels came; importance asks which features drive the separation of labels. Give y.")
+        raise InputError(
+            "no labels came: importance requires y to be passed, but the target y is None. Give one for each row of X."
+        )
     table = np.asarray(y)
+    if table.ndim == 0:
+        raise InputError(f"y={y!r} came for {n_samples} samples. Give one label for each row of X.")
     if table.dtype.names:
+        if not {"time", "event"} <= set(table.dtype.names):
+            raise InputError(f"fields {', '.join(table.dtype.names)} came; fields named time and event are wanted.")
         table = np.column_stack([table[name] for name in ("time", "event")])
     elif hasattr(y, "columns") and {"time", "event"} <= set(y.columns):
-        table = np.asarray(y[["time", "event"]], dtype=float)
+        table = np.asarray(y[["time", "event"]])
     if len(table) != n_samples:
         raise InputError(f"{len(table)} labels came for {n_samples} samples. Give one for each row of X.")
+    if kind not in KINDS:
+        raise InputError(f"outcome={kind!r} came; 'auto', 'label', 'value' or 'censored' is wanted.")
     if table.ndim == 2 and table.shape[1] == 2 and kind in ("auto", "censored"):
-        return _censored(table.astype(float))
+        return _censored(table)
+    if kind == "censored":
+        raise InputError(f"outcome='censored' came with y of shape {table.shape}; two columns are wanted: time, event.")
     if table.ndim == 2 and table.shape[1] == 1:
         table = table[:, 0]
     if table.ndim != 1:
@@ -63,19 +75,16 @@ def read_outcome(y: Any, n_samples: int, kind: str = "auto") -> Outcome:
         raise InputError(f"{missing} of {n_samples} labels are missing. Drop these rows, or fill in their labels.")
     if kind == "auto":
         kind = _kind(table)
-    if kind == "value":
-        return _value(table)
-    if kind == "label":
-        return _label(table)
-    raise InputError(f"outcome={kind!r} came; 'auto', 'label', 'value' or 'censored' is wanted.")
+    return _value(table) if kind == "value" else _label(table)
 
 
-def martingale_residuals(time: Matrix, event: Matrix) -> Matrix:
+def martingale_residuals(time: Any, event: Any) -> Matrix:
     """event - H(time), H the Nelson-Aalen hazard: martingale residuals of the Cox model without covariates."""
+    time, event = np.asarray(time, dtype=float), np.asarray(event, dtype=float)
     order = np.argsort(time, kind="stable")
     times, first = np.unique(time[order], return_index=True)
     at_risk = len(time) - first
-    deaths = np.add.reduceat(event[order].astype(float), first)
+    deaths = np.add.reduceat(event[order], first)
     hazard = np.cumsum(deaths / at_risk)
     return event - hazard[np.searchsorted(times, time)]
 
@@ -107,7 +116,11 @@ def _value(table: Any) -> Outcome:
     return Outcome((values - values.mean())[:, None], "value", None, (), values)
 
 
-def _censored(table: Matrix) -> Outcome:
+def _censored(table: Any) -> Outcome:
+    try:
+        table = table.astype(float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a censored time wants numbers, time and event (1 or 0); {error}.") from error
     time, event = table.T
     if not np.isfinite(table).all() or (time < 0).any() or not np.isin(event, (0, 1)).all():
         raise InputError("a censored time wants two columns: time, not negative, and event, 1 or 0, none missing.")
@@ -128,5 +141,7 @@ def _missing(table: Any) -> Any:
     if table.dtype.kind == "f":
         return np.isnan(table)
     if table.dtype == object:
-        return np.array([value is None or value != value for value in table])
+        import pandas as pd
+
+        return pd.isna(table)
     return np.zeros(len(table), dtype=bool)

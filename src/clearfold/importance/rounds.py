@@ -59,8 +59,15 @@ def read_patients(groups: Any, outcome: Outcome, n_samples: int) -> Patients:
         raise InputError(
             f"groups of shape {groups.shape} came for {n_samples} samples. Give one patient for each row of X."
         )
-    if groups.dtype == object:
-        groups = groups.astype(str)
+    if groups.dtype.kind in "fO":
+        import pandas as pd
+
+        missing = int(pd.isna(groups).sum())
+        if missing:
+            raise InputError(
+                f"{missing} of {n_samples} patients are missing. Name one for each row, or drop these rows."
+            )
+        groups = groups.astype(str) if groups.dtype == object else groups
     _, codes = np.unique(groups, return_inverse=True)
     count = int(codes.max()) + 1
     if outcome.codes is None:

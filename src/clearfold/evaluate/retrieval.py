@@ -1,0 +1,330 @@
+"""Which earlier cases look like this one? Precision and recall of retrieval, with chance, spread and patients apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.metrics import silhouette_samples
+
+from clearfold.embedding.affinity import blocks
+from clearfold.embedding.precision import Ranking, rank
+from clearfold.embedding.spectral import Matrix
+from clearfold.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RECALLS = np.linspace(0.0, 1.0, 101)
+"""Recalls at which a curve is read."""
+METRICS = ("euclidean", "cosine", "precomputed")
+MEASURES = ("area", "average_precision")
+
+
+@dataclass(frozen=True)
+class Queries:
+    """One value for each query: its area (or average precision), chance, precision at k, and precision at RECALLS."""
+
+    value: Matrix
+    chance: Matrix
+    near: Matrix
+    curve: Matrix
+    codes: Any
+    patients: Any
+
+    def take(self, rows: Any) -> Queries:
+        """Some of the queries."""
+        return Queries(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """How well samples of the same class find each other.
+
+    table : DataFrame with one line for all queries and one for each part of them: queries, undefined (without any
+        relevant sample; in no mean), micro (mean over queries), macro (mean over classes), each with a bootstrap
+        interval over patients; chance_micro, chance_macro; precision_at_k; silhouette
+    classes : DataFrame with one line for each class: queries, undefined, value, chance
+    curve : DataFrame recall, precision (mean over queries), low, high (band over patients)
+    queries : one value for each query, NaN where undefined; measure : what is in micro and macro
+    """
+
+    table: pd.DataFrame
+    classes: pd.DataFrame
+    curve: pd.DataFrame
+    queries: Matrix
+    measure: str
+
+    def __getitem__(self, name: str) -> float:
+        """A figure of all queries: `result["macro"]`."""
+        return float(self.table[name]["all"])
+
+    def __str__(self) -> str:
+        names = {"area": "AUPRC", "average_precision": "average precision"}
+        lines = [f"{names[self.measure]} of {int(self['queries'])} queries"]
+        for part, row in self.table.iterrows():
+            lines.append(
+                f"  {part}: macro {row['macro']:.3f} [{row['macro_low']:.3f}, {row['macro_high']:.3f}] "
+                f"(chance {row['chance_macro']:.3f}), micro {row['micro']:.3f} (chance {row['chance_micro']:.3f}), "
+                f"silhouette {row['silhouette']:.3f}"
+                + (f", {int(row['undefined'])} without a relevant sample" if row["undefined"] else "")
+            )
+        return "\n".join(lines)
+
+
+def auprc(coordinates: Any, labels: Any, *, groups: Any = "each", metric: str = "euclidean") -> float:
+    """Mean over queries of the area under precision against recall, each sample a query among all others.
+
+    Trapezoids from (0, p(1)) on; chance and spread are in `retrieval`, which wants to know the patients. Queries
+    without a relevant sample are undefined and in no mean; if all are, an InputError says so.
+    """
+    asked = _Asked(coordinates, labels, groups, metric)
+    everyone = np.arange(asked.size)
+    values = np.concatenate([ranking.area() for _, ranking in asked.rankings(everyone, everyone)])
+    if np.isnan(values).all():
+        raise InputError("no query has a relevant sample: every class has one sample, or one patient. Check labels.")
+    return float(np.nanmean(values))
+
+
+def retrieval(
+    coordinates: Any,
+    labels: Any,
+    *,
+    groups: Any = None,
+    queries: Any = None,
+    database: Any = None,
+    parts: Any = None,
+    metric: str = "euclidean",
+    measure: str = "area",
+    k: tuple[int, ...] = (1, 5, 10),
+    n_bootstrap: int = 500,
+    random_state: int = 0,
+) -> Retrieval:
+    """Rank the database for every query by distance; relevant is what has the query's label, not its patient.
+
+    Parameters
+    ----------
+    coordinates : (n, h); with metric="precomputed" distances (n, n)
+    labels : of all n samples
+    groups : patient of each sample, never returned for a query of the same patient; "each" states that every sample
+        is a patient of its own. There is no default: images of one patient find each other without any signal
+    queries, database : rows or masks of who asks and who may be found; all of them by default
+    parts : a name for each sample ("labelled", "unlabelled", "out of sample"), reported apart
+    measure : "area" under precision against recall, or "average_precision"
+    """
+    if measure not in MEASURES:
+        raise InputError(f"measure={measure!r} came; {' or '.join(map(repr, MEASURES))} is wanted.")
+    asked = _Asked(coordinates, labels, groups, metric)
+    rows, columns = asked.chosen(queries, "queries"), asked.chosen(database, "database")
+    result = _asked_all(asked, rows, columns, measure, tuple(k))
+    if np.isnan(result.value).all():
+        raise InputError("no query has a relevant sample of another patient in the database. Check labels and groups.")
+    shares = _shares(result.patients, n_bootstrap, random_state)
+    table = _parts_table(asked, rows, result, shares, parts, tuple(k))
+    return Retrieval(table, _class_table(asked, result), _curve(result, shares), result.value, measure)
+
+
+def precision_at(coordinates: Any, labels: Any, k: int, *, groups: Any = None, metric: str = "euclidean") -> float:
+    """Mean relevant share of the k nearest samples; of all there are when fewer."""
+    return retrieval(coordinates, labels, groups=groups, metric=metric, k=(k,), n_bootstrap=0)[f"precision_at_{k}"]
+
+
+def silhouette(coordinates: Any, labels: Any, *, metric: str = "euclidean") -> float:
+    """Mean of (b - a) / max(a, b): a the mean distance to the own class, b to the nearest other class."""
+    asked = _Asked(coordinates, labels, "each", metric)
+    value = _silhouette(asked, np.arange(asked.size))
+    if np.isnan(value):
+        count = len(asked.names)
+        raise InputError(f"{count} classes came for {asked.size} samples; from 2 to one fewer than samples are wanted.")
+    return value
+
+
+class _Asked:
+    """Coordinates, labels and patients, checked once."""
+
+    def __init__(self, coordinates: Any, labels: Any, groups: Any, metric: str) -> None:
+        self.coordinates = np.asarray(coordinates, dtype=float)
+        if self.coordinates.ndim != 2 or not np.isfinite(self.coordinates).all():
+            raise InputError(
+                f"coordinates of shape {self.coordinates.shape} came; a finite table with one row each is wanted."
+            )
+        self.size = len(self.coordinates)
+        if metric not in METRICS:
+            raise InputError(f"metric={metric!r} came; {', '.join(map(repr, METRICS))} are known.")
+        if metric == "precomputed":
+            if self.coordinates.shape != (self.size, self.size):
+                raise InputError(f"distances of shape {self.coordinates.shape} came; a square table is wanted.")
+            if self.coordinates.min(initial=0.0) < 0:
+                raise InputError(f"a distance of {self.coordinates.min():.3g} came; distances are not negative.")
+        self.metric = metric
+        self.names, self.codes = np.unique(_column(labels, self.size, "labels"), return_inverse=True)
+        self.patients = self._patients(groups)
+
+    def _patients(self, groups: Any) -> Any:
+        if groups is None:
+            raise InputError(
+                "no groups came: images of one patient find each other whether or not the labels mean anything. Give "
+                "the patient of each sample, or groups='each' if every sample is a patient of its own."
+            )
+        if isinstance(groups, str):
+            if groups != "each":
+                raise InputError(f"groups={groups!r} came; a patient for each sample, or 'each', is wanted.")
+            return np.arange(self.size)
+        return np.unique(_column(groups, self.size, "groups"), return_inverse=True)[1]
+
+    def chosen(self, rows: Any, name: str) -> Any:
+        """Row numbers from a mask, numbers or None."""
+        if rows is None:
+            return np.arange(self.size)
+        rows = np.asarray(rows)
+        if rows.dtype == bool and len(rows) != self.size:
+            raise InputError(f"{name} is a mask of {len(rows)} for {self.size} samples.")
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(int)
+        if not len(rows):
+            raise InputError(f"no sample is among the {name}.")
+        return rows
+
+    def distances(self, rows: Any, columns: Any) -> Matrix:
+        """Distances of rows to columns."""
+        if self.metric == "precomputed":
+            return self.coordinates[np.ix_(rows, columns)]
+        if self.metric == "cosine":
+            return np.maximum(1.0 - self._unit[rows] @ self._unit[columns].T, 0.0)
+        return cdist(self.coordinates[rows], self.coordinates[columns])
+
+    @property
+    def _unit(self) -> Matrix:
+        length = np.linalg.norm(self.coordinates, axis=1, keepdims=True)
+        return self.coordinates / np.where(length > 0, length, 1.0)
+
+    def rankings(self, rows: Any, columns: Any) -> Iterator[tuple[Any, Ranking]]:
+        """Rankings of the database for some queries at a time."""
+        for part in blocks(len(rows), len(columns)):
+            at = rows[part]
+            allowed = self.patients[at][:, None] != self.patients[columns]
+            yield at, rank(self.distances(at, columns), self.codes[at][:, None] == self.codes[columns], allowed)
+
+
+def _column(values: Any, size: int, name: str) -> Any:
+    values = np.asarray(values)
+    if values.shape != (size,):
+        raise InputError(f"{name} of shape {values.shape} came for {size} samples. Give one for each row.")
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise InputError(f"{name} are missing for {int(np.isnan(values).sum())} samples. Leave these rows out.")
+    return values.astype(str) if values.dtype == object else values
+
+
+def _asked_all(asked: _Asked, rows: Any, columns: Any, measure: str, k: tuple[int, ...]) -> Queries:
+    parts = []
+    for at, ranking in asked.rankings(rows, columns):
+        value = ranking.area() if measure == "area" else ranking.average_precision()
+        reach = np.clip(np.minimum.outer(ranking.candidates, np.array(k, dtype=int)), 1, None)
+        near = np.take_along_axis(ranking.precision, reach - 1, axis=1)
+        near[~ranking.defined] = np.nan
+        chance = ranking.chance(measure)
+        parts.append(Queries(value, chance, near, _read(ranking), asked.codes[at], asked.patients[at]))
+    return Queries(*(np.concatenate([getattr(p, name) for p in parts]) for name in Queries.__dataclass_fields__))
+
+
+def _read(ranking: Ranking) -> Matrix:
+    """Precision where each of RECALLS is first reached; p(1) at 0."""
+    curve = np.full((len(ranking.found), len(RECALLS)), np.nan)
+    precision = ranking.precision
+    for row in np.flatnonzero(ranking.defined):
+        wanted = RECALLS * ranking.relevant[row] - 1e-9
+        at = np.searchsorted(ranking.found[row], wanted)
+        curve[row] = precision[row, np.minimum(at, precision.shape[1] - 1)]
+    return curve
+
+
+def _shares(patients: Any, count: int, seed: int) -> Any:
+    """How often each query's patient is drawn in each bootstrap round: rounds x queries."""
+    names, codes = np.unique(patients, return_inverse=True)
+    random = np.random.default_rng(seed)
+    drawn = random.multinomial(len(names), np.full(len(names), 1 / len(names)), size=count)
+    return drawn[:, codes].astype(float)
+
+
+def _means(result: Queries, values: Matrix, shares: Any) -> tuple[Any, Any]:
+    """Mean over queries and mean over class means, for each row of shares; NaN where nothing was drawn."""
+    with np.errstate(invalid="ignore"):
+        seen = ~np.isnan(values)
+        clean = np.where(seen, values, 0.0)
+        micro = shares @ clean / (shares @ seen)
+        by_class = [
+            shares @ (clean * (result.codes == c)) / (shares @ (seen * (result.codes == c)))
+            for c in np.unique(result.codes[seen])
+        ]
+    table = np.array(by_class)
+    drawn = (~np.isnan(table)).sum(axis=0)
+    return micro, np.where(drawn > 0, np.nansum(table, axis=0) / np.maximum(drawn, 1), np.nan)
+
+
+def _summary(result: Queries, shares: Any) -> dict[str, float]:
+    once = np.ones((1, len(result.value)))
+    figures: dict[str, float] = {"queries": len(result.value), "undefined": int(np.isnan(result.value).sum())}
+    if figures["undefined"] == figures["queries"]:
+        return figures
+    for name, value, drawn in zip(
+        ("micro", "macro"), _means(result, result.value, once), _means(result, result.value, shares), strict=True
+    ):
+        drawn = drawn[~np.isnan(drawn)]
+        low, high = np.quantile(drawn, [0.025, 0.975]) if len(drawn) else (np.nan, np.nan)
+        figures |= {name: float(value[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
+    micro, macro = _means(result, result.chance, once)
+    return figures | {"chance_micro": float(micro[0]), "chance_macro": float(macro[0])}
+
+
+def _parts_table(asked: _Asked, rows: Any, result: Queries, shares: Any, parts: Any, k: tuple[int, ...]) -> Any:
+    import pandas as pd
+
+    named = {"all": np.ones(len(rows), dtype=bool)}
+    if parts is not None:
+        names = _column(parts, asked.size, "parts")[rows]
+        named |= {str(name): names == name for name in dict.fromkeys(names.tolist())}
+    lines = {}
+    for name, mask in named.items():
+        figures = _summary(result.take(mask), shares[:, mask])
+        seen = ~np.isnan(result.near[mask, 0]) if k else np.zeros(0)
+        for place, count in enumerate(k):
+            figures[f"precision_at_{count}"] = float(result.near[mask, place][seen].mean()) if seen.any() else np.nan
+        lines[name] = figures | {"silhouette": _silhouette(asked, rows[mask])}
+    return pd.DataFrame.from_dict(lines, orient="index")
+
+
+def _class_table(asked: _Asked, result: Queries) -> Any:
+    import pandas as pd
+
+    lines = []
+    for code in np.unique(result.codes):
+        mask = result.codes == code
+        seen = mask & ~np.isnan(result.value)
+        value, chance = (float(of[seen].mean()) if seen.any() else np.nan for of in (result.value, result.chance))
+        lines.append((asked.names[code], int(mask.sum()), int((mask & ~seen).sum()), value, chance))
+    return pd.DataFrame(lines, columns=["label", "queries", "undefined", "value", "chance"])
+
+
+def _curve(result: Queries, shares: Any) -> Any:
+    import pandas as pd
+
+    seen = ~np.isnan(result.value)
+    curve, weights = result.curve[seen], shares[:, seen]
+    weights = weights[weights.sum(axis=1) > 0]
+    drawn = weights @ curve / weights.sum(axis=1, keepdims=True)
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0) if len(drawn) else np.full((2, len(RECALLS)), np.nan)
+    return pd.DataFrame({"recall": RECALLS, "precision": curve.mean(axis=0), "low": low, "high": high})
+
+
+def _silhouette(asked: _Asked, rows: Any) -> float:
+    """Mean silhouette of some rows among each other, NaN where they hold too few or too many classes."""
+    codes = asked.codes[rows]
+    if not 2 <= len(np.unique(codes)) < len(rows):
+        return float("nan")
+    if asked.metric == "euclidean":
+        return float(silhouette_samples(asked.coordinates[rows], codes).mean())
+    distances = asked.distances(rows, rows)
+    np.fill_diagonal(distances, 0.0)
+    return float(silhouette_samples(distances, codes, metric="precomputed").mean())
