@@ -126,7 +126,7 @@ def map_facts(cases: Table, embedding: Any, method: Method, raw: bool) -> dict[s
         "standardised": not raw,
         "method": method.value,
         "landmarks": len(embedding.landmarks_) if fitted is not embedding else None,
-        "neighbors": getattr(fitted, "n_neighbors_", getattr(fitted, "n_neighbors", None)),
+        "neighbors": neighbors_of(fitted),
         "bandwidth": getattr(fitted, "bandwidth_", None),
         "coordinates": int(embedding.embedding_.shape[1]),
         "eigenvalues": [float(value) for value in fitted.eigenvalues_],
@@ -134,3 +134,11 @@ def map_facts(cases: Table, embedding: Any, method: Method, raw: bool) -> dict[s
         "bridges": None if bridges is None else len(bridges),
         "duplicate samples": getattr(fitted, "n_duplicates_", None),
     }
+
+
+def neighbors_of(fitted: Any) -> int | None:
+    """How many neighbours were used, None where the method has no such option."""
+    options = next((known for name, known in CLASSES.values() if name == type(fitted).__name__), ())
+    if "n_neighbors" not in options:
+        return None
+    return int(getattr(fitted, "n_neighbors_", fitted.n_neighbors))

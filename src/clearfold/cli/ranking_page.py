@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def _too_few_permutations(fitted: Any) -> str:
     lowest = int((table["p_value"] <= 1.0001 / (1 + B)).sum()) if B else 0
     if not lowest or (table["q_value"] < CLEAR).any():
         return ""
-    enough = int(-(-len(table) // (CLEAR * lowest)))
+    enough = math.ceil(len(table) / (CLEAR * lowest))
     features = "1 feature has" if lowest == 1 else f"{lowest} features have"
     return f"{features} the smallest p-value that {B} permutations can give. Whether q is below {CLEAR} takes {enough}."
 

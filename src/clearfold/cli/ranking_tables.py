@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from clearfold.cli.methods import neighbors_of
 from clearfold.cli.question import Question
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def method_facts(fitted: Any) -> dict[str, Any]:
     return {
         "embedding": type(embedding).__name__,
         "coordinates": int(fitted.loadings_.V.shape[0]),
-        "neighbors": getattr(embedding, "n_neighbors_", getattr(embedding, "n_neighbors", None)),
+        "neighbors": neighbors_of(embedding),
         "bandwidth": getattr(embedding, "bandwidth_", None),
         "standardised": bool(fitted.standardize),
         "importance": fitted.method,

@@ -1,5 +1,6 @@
 """Where does each case lie? Nonlinear embeddings, also for cases that arrive later."""
 
+from clearfold.embedding.belief import BeliefSpectralEmbedding
 from clearfold.embedding.boosted import BoostedGraphEmbedding
 from clearfold.embedding.choice import ResidualVariance, Search, residual_variance, search
 from clearfold.embedding.graph_embedding import GraphEmbedding
@@ -14,6 +15,7 @@ from clearfold.embedding.precision import Separation
 
 __all__ = [
     "PCA",
+    "BeliefSpectralEmbedding",
     "BoostedGraphEmbedding",
     "BoostedMetric",
     "GraphEmbedding",

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from clearfold.embedding.affinity import Points, median_power
 from clearfold.embedding.estimator import checked
 from clearfold.embedding.graph_embedding import GraphEmbedding
 from clearfold.embedding.metric import BoostedMetric
@@ -24,7 +25,8 @@ class BoostedGraphEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     n_features, learner, repeated : of `BoostedMetric`
     labels : also draw known labels together and apart in the graph (semi-supervised graph embedding on the boosted
         metric); new samples are placed without
-    bandwidth, power, neighborhood, axis_scaling : of `GraphEmbedding`
+    bandwidth : s, "median" of D^power, or half of it, at which near samples count more
+    power, neighborhood, axis_scaling : of `GraphEmbedding`
 
     Attributes
     ----------
@@ -54,10 +56,10 @@ class BoostedGraphEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         learner: str = "gamma",
         repeated: bool = False,
         labels: bool = False,
-        bandwidth: float | str = "median",
+        bandwidth: float | str = "half-median",
         power: float = 1.0,
         neighborhood: float | str | None = None,
-        axis_scaling: bool = False,
+        axis_scaling: bool = True,
     ) -> None:
         self.n_components = n_components
         self.n_features = n_features
@@ -81,13 +83,15 @@ class BoostedGraphEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         metric = BoostedMetric(n_features=self.n_features, learner=self.learner, repeated=self.repeated)
         self.metric_ = metric.fit(table, y)
         self.classes_ = metric.classes_
+        points = metric.transform(table)
+        half = isinstance(self.bandwidth, str) and self.bandwidth == "half-median"
         self.graph_ = GraphEmbedding(
             n_components=self.n_components,
-            bandwidth=self.bandwidth,
+            bandwidth=median_power(Points(points).squared(), self.power) / 2 if half else self.bandwidth,
             power=self.power,
             neighborhood=self.neighborhood,
             axis_scaling=self.axis_scaling,
-        ).fit(metric.transform(table), y if self.labels else None)
+        ).fit(points, y if self.labels else None)
         self.embedding_: Matrix = self.graph_.embedding_
         self.eigenvalues_ = self.graph_.eigenvalues_
         self._labels = np.asarray(y)

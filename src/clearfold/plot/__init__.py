@@ -9,6 +9,7 @@ from clearfold.plot.curves import curve, lines
 from clearfold.plot.files import PICTURES, grid, save, to_svg
 from clearfold.plot.points import scatter
 from clearfold.plot.ranking import family_bars, importance_bars, rank_table
+from clearfold.plot.saliency import region_map, saliency_bars, saliency_figure
 from clearfold.plot.style import COLOURS, GREY, INK, STYLES
 
 __all__ = [
@@ -23,6 +24,9 @@ __all__ = [
     "importance_bars",
     "lines",
     "rank_table",
+    "region_map",
+    "saliency_bars",
+    "saliency_figure",
     "save",
     "scatter",
     "to_svg",

@@ -183,6 +183,16 @@ def rankings(cells: Cells, shares: Matrix, typical: Matrix) -> Matrix:
     return np.asarray(mean / np.maximum(np.abs(mean).max(axis=1, keepdims=True), 1e-300))
 
 
+def region_saliency(machines: CellMachines, weight: Matrix, mean: Matrix) -> Matrix:
+    """t of one machine for each region, its samples counted by membership (n, regions): cells whose rankings do not
+    differ are one set of samples, and more samples make a steadier ranking than a mean of small cells.
+
+    mean : (regions, m) the mean of the cells, where a region's samples are of one class
+    """
+    solved = [machines.weighted(column) for column in weight.T]
+    return np.array([t if machine is None else machine.saliency for machine, t in zip(solved, mean, strict=True)])
+
+
 @dataclass(frozen=True)
 class Ensemble:
     """One question, answered: the space, its partitions, the cells, and the share of each region in each cell."""

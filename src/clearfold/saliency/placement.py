@@ -19,6 +19,8 @@ CLEAR = 4.0
 """Standard errors by which two classifiers must beat one for a cut."""
 CANDIDATES, AXES = 12, 5
 """Features and principal axes that are tried for a cut."""
+SCREENED = 512
+"""Features of the widest gap that are screened for those."""
 LEAST_SIDE = 20
 """Samples on either side of a cut."""
 MIXED = 0.5
@@ -80,12 +82,11 @@ def _cuts(X: Matrix, target: Matrix, groups: Any, depth: int) -> list[Matrix]:
 
 def _best_cut(X: Matrix, target: Matrix, groups: Any) -> tuple[Matrix, Any] | None:
     """The cut of most evidence x gap; None when no cut is clear."""
-    compact, directions = _principal(X)
-    best, chosen = 0.0, None
-    for direction, side, gap in _candidates(X, target, directions):
+    short, best, chosen = compact(X), 0.0, None
+    for direction, side, gap in _candidates(X, target, _principal(X)):
         if not _mixed(target, side):
             continue
-        z = difference(compact, target, side.astype(float), (~side).astype(float), groups)
+        z = difference(short, target, side.astype(float), (~side).astype(float), groups)
         if z > CLEAR and z * gap**2 > best:
             best, chosen = z * gap**2, (direction, side)
     return chosen
@@ -101,15 +102,14 @@ def _mixed(target: Matrix, side: Any) -> bool:
 def _candidates(X: Matrix, target: Matrix, axes: Matrix) -> list[tuple[Matrix, Any, float]]:
     """(direction, side, gap): features whose two sides differ most in how any feature goes with the label; axes."""
     sides, gaps = two_means(X)
-    reach = np.zeros(X.shape[1])
-    varies = X.std(axis=0)
-    scaled = np.divide(X - X.mean(axis=0), varies, out=np.zeros_like(X), where=varies > 0)
-    for start in range(0, X.shape[1], 512):
-        block = np.where(sides[:, start : start + 512], 1.0, -1.0)
-        signed = (block - block.mean(axis=0)) * target[:, None]
-        reach[start : start + 512] = np.abs(signed.T @ scaled).max(axis=1)
-    first = np.argsort(-reach * gaps**2, kind="stable")[:CANDIDATES]
-    cuts = [(np.eye(1, X.shape[1], j)[0], sides[:, j], float(gaps[j])) for j in first if varies[j] > 0]
+    deviation = X.std(axis=0)
+    scaled = np.divide(X - X.mean(axis=0), deviation, out=np.zeros_like(X), where=deviation > 0)
+    wide = np.argsort(-gaps * (deviation > 0), kind="stable")[:SCREENED]
+    signed = np.where(sides[:, wide], 1.0, -1.0)
+    signed = (signed - signed.mean(axis=0)) * target[:, None]
+    reach = np.abs(signed.T @ scaled).max(axis=1) * gaps[wide] ** 2
+    first = wide[np.argsort(-reach, kind="stable")[:CANDIDATES]]
+    cuts = [(np.eye(1, X.shape[1], j)[0], sides[:, j], float(gaps[j])) for j in first if deviation[j] > 0]
     along = X @ axes.T
     sides, gaps = two_means(along)
     return cuts + [(u, sides[:, i], float(gaps[i])) for i, u in enumerate(axes)]
@@ -128,17 +128,24 @@ def two_means(X: Matrix) -> tuple[Any, Matrix]:
     return X > threshold, np.minimum(between[at, columns] / total, 1.0)
 
 
-def _principal(X: Matrix) -> tuple[Matrix, Matrix]:
-    """X without loss in at most n coordinates, and its first principal axes (axes, m)."""
+def compact(X: Matrix) -> Matrix:
+    """X in at most n coordinates, without loss: linear classifiers with a ridge see the same."""
+    if X.shape[1] <= X.shape[0]:
+        return X
     centred = X - X.mean(axis=0)
-    if X.shape[1] > X.shape[0]:
-        values, U = np.linalg.eigh(centred @ centred.T)
-        kept = values > 1e-10 * max(float(values[-1]), 1e-300)
-        values, U = values[kept][::-1], U[:, kept][:, ::-1]
-        axes = (U[:, :AXES] / np.sqrt(values[:AXES])).T @ centred
-        return U * np.sqrt(values), axes
-    _, V = np.linalg.eigh(centred.T @ centred)
-    return centred, V[:, ::-1][:, :AXES].T
+    values, U = np.linalg.eigh(centred @ centred.T)
+    kept = values > 1e-10 * max(float(values[-1]), 1e-300)
+    return np.asarray(U[:, kept] * np.sqrt(values[kept]))
+
+
+def _principal(X: Matrix) -> Matrix:
+    """First principal axes (axes, m)."""
+    centred = X - X.mean(axis=0)
+    if X.shape[1] <= X.shape[0]:
+        return np.asarray(np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :AXES].T)
+    values, U = np.linalg.eigh(centred @ centred.T)
+    kept = np.flatnonzero(values > 1e-10 * max(float(values[-1]), 1e-300))[::-1][:AXES]
+    return (U[:, kept] / np.sqrt(values[kept])).T @ centred
 
 
 def _largest_variance(X: Matrix) -> float:

@@ -10,6 +10,8 @@ import numpy as np
 from clearfold.embedding.spectral import Matrix
 
 RESTARTS, STEPS = 10, 50
+EFFORT = 200_000
+"""Numbers that all starts together may touch."""
 
 
 def nearest_site(X: Matrix, sites: Matrix) -> Any:
@@ -29,15 +31,28 @@ def squared_distances(X: Matrix, sites: Matrix) -> Matrix:
 
 
 def quantised_sites(X: Matrix, count: int, random: np.random.Generator, restarts: int = RESTARTS) -> Matrix:
-    """Sites of the least quantisation error among several starts: `count` rows, then Lloyd steps until none moves."""
-    best: Matrix = X[:count]
-    least = np.inf
-    for _ in range(restarts):
-        sites = _lloyd(X, X[random.choice(len(X), count, replace=False)])
+    """Sites of the least quantisation error among several starts: `count` rows, then Lloyd steps until none moves.
+
+    Small tables get more starts, so that every seed ends at the same sites.
+    """
+    best, least = X[:count], np.inf
+    for _ in range(max(restarts, min(20 * restarts, EFFORT // X.size))):
+        sites = _lloyd(X, X[_spread_rows(X, count, random)])
         error = float(squared_distances(X, sites).min(axis=1).sum())
         if error < least * (1 - 1e-9):
             best, least = sites, error
     return best
+
+
+def _spread_rows(X: Matrix, count: int, random: np.random.Generator) -> list[int]:
+    """Rows drawn with a chance that grows with the squared distance from those drawn before."""
+    rows = [int(random.integers(len(X)))]
+    near = ((X - X[rows[0]]) ** 2).sum(axis=1)
+    while len(rows) < count:
+        total = near.sum()
+        rows.append(int(random.choice(len(X), p=near / total if total > 0 else None)))
+        near = np.minimum(near, ((X - X[rows[-1]]) ** 2).sum(axis=1))
+    return rows
 
 
 def _lloyd(X: Matrix, sites: Matrix) -> Matrix:
