@@ -158,6 +158,13 @@ def test_strange_names_are_drawn_as_they_are() -> None:
     assert "_hidden" in legend_of(ax)
 
 
+def test_names_are_never_cut_to_the_same() -> None:
+    long = "shape.of_the_nuclei_in_the_region"
+    names = [f"{long}.{i}.{'x' * 30}" for i in range(4)] + [f"{long}.{i}.{'x' * 80}" for i in range(4)]
+    shown = names_of(plot.importance_bars(fitted(names, n_rounds=0, n_permutations=0), top=8))
+    assert len(set(shown)) == 8
+
+
 def test_a_given_axes_is_used(imp: EmbeddingImportance) -> None:
     for draw in (plot.importance_bars, plot.family_bars):
         ax = Figure().add_subplot()

@@ -17,6 +17,9 @@ ClearfoldWarning (also UserWarning)
 └── UnequalScalesWarning                features of very different scales were not standardised
 """
 
+import sys
+import warnings
+
 
 class ClearfoldError(Exception):
     """Anything that clearfold raises on purpose."""
@@ -72,3 +75,11 @@ class LabelFreeWarning(ClearfoldWarning):
 
 class UnequalScalesWarning(ClearfoldWarning):
     """Features of very different scales were not standardised."""
+
+
+def warn(message: str, category: type[ClearfoldWarning]) -> None:
+    """Warn at the line outside clearfold (and scikit-learn's wrappers) that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("clearfold.", "sklearn.")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

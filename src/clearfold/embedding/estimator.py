@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -16,7 +15,7 @@ from clearfold.embedding.choice import elbow, variance_curve
 from clearfold.embedding.neighbors import NeighborGraph, neighbor_graph
 from clearfold.embedding.operator import Operator, Spectrum
 from clearfold.embedding.spectral import Matrix, warn_if_near_equal
-from clearfold.errors import InputError, InputTypeError, IsolatedQueryWarning
+from clearfold.errors import InputError, InputTypeError, IsolatedQueryWarning, warn
 
 HINTS = {
     "NaN": "Impute or drop missing values first, for instance with sklearn.impute.SimpleImputer in a pipeline.",
@@ -49,6 +48,7 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         X : array, DataFrame or sparse matrix of shape (n, m); with metric="precomputed" distances of shape (n, n)
         y : ignored, here for pipelines
         """
+        self._check_components()
         samples = self._samples(X)
         self._check_varies(samples)
         self._fit_samples(samples, y)
@@ -72,13 +72,12 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         coordinates, isolated = self._placed(X)
         if isolated.any():
             rows = np.flatnonzero(isolated)
-            warnings.warn(
+            warn(
                 f"{len(rows)} of {len(isolated)} new samples have (almost) no affinity to any fitted one and were "
                 f"given the place of the nearest (rows {', '.join(map(str, rows[:10]))}"
                 f"{', ...' if len(rows) > 10 else ''}). Treat these places as unknown, or fit again with such samples, "
                 "a larger bandwidth or a larger neighbourhood.",
                 IsolatedQueryWarning,
-                stacklevel=3,
             )
         return coordinates
 
@@ -123,12 +122,17 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             curve = variance_curve(spectrum.coordinates[:, :most], self._approximated_distances(operator, samples))
             self.n_components_ = elbow(curve, samples.size)
             return spectrum.head(self.n_components_ + 1)
-        if not isinstance(wanted, int | np.integer) or isinstance(wanted, bool) or wanted < 1:
-            raise InputError(f"n_components={wanted!r} came; a whole number of at least 1, or 'elbow', is wanted.")
         spectrum = operator.decompose(int(wanted) + 1)
         self._check_rank(int(wanted), spectrum.rank)
         self.n_components_ = int(wanted)
         return spectrum
+
+    def _check_components(self) -> None:
+        wanted = self.n_components
+        if wanted == "elbow":
+            return
+        if not isinstance(wanted, int | np.integer) or isinstance(wanted, bool) or wanted < 1:
+            raise InputError(f"n_components={wanted!r} came; a whole number of at least 1, or 'elbow', is wanted.")
 
     def _check_varies(self, samples: Samples) -> None:
         if not samples.vary():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from clearfold.embedding.affinity import TIE, Features, Samples, gaussian
 from clearfold.embedding.estimator import SpectralEmbedder, at_known
 from clearfold.embedding.operator import Laplacian, Operator
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import DisconnectedGraphWarning
+from clearfold.errors import DisconnectedGraphWarning, warn
 
 
 class LaplacianEigenmap(SpectralEmbedder):
@@ -69,12 +68,11 @@ class LaplacianEigenmap(SpectralEmbedder):
         operator = Laplacian(graph.matrix(gaussian(np.square(graph.lengths), self.bandwidth_)))
         self.n_parts_ = operator.n_parts
         if operator.n_parts > 1:
-            warnings.warn(
+            warn(
                 f"with bandwidth {self.bandwidth_:.4g} the weights between {operator.n_parts} parts of the graph "
                 "vanish: coordinates describe each part on its own and do not tell the parts apart. "
                 "Raise bandwidth or n_neighbors.",
                 DisconnectedGraphWarning,
-                stacklevel=4,
             )
         return operator
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from clearfold.embedding.estimator import SpectralEmbedder, at_known
 from clearfold.embedding.neighbors import check_neighbors
 from clearfold.embedding.operator import Operator, Reconstruction
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import InputError, NullSpaceWarning
+from clearfold.errors import InputError, NullSpaceWarning, warn
 
 RIDGE = 1e-3
 
@@ -90,18 +89,16 @@ class LocallyLinearEmbedding(SpectralEmbedder):
                 "locally linear coordinates are arbitrary. Remove duplicate samples, or use another embedding."
             )
         if k > self.n_neighbors:
-            warnings.warn(
+            warn(
                 f"with n_neighbors={self.n_neighbors} the coordinates would be arbitrary (several groups know only "
                 f"themselves); n_neighbors={k} was used instead. Set it yourself to choose otherwise.",
                 NullSpaceWarning,
-                stacklevel=5,
             )
         elif closed == 2:
-            warnings.warn(
+            warn(
                 "two groups of samples know only themselves: the first coordinate tells them apart, no more. "
                 "Raise n_neighbors.",
                 NullSpaceWarning,
-                stacklevel=5,
             )
         return indices
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.sparse import csgraph
 
 from clearfold.embedding.affinity import Indices, Samples, blocks
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import DisconnectedGraphWarning, DuplicateSamplesWarning, InputError
+from clearfold.errors import DisconnectedGraphWarning, DuplicateSamplesWarning, InputError, warn
 
 
 @dataclass(frozen=True)
@@ -59,21 +58,19 @@ class NeighborGraph:
         """Say what is unusual about the graph."""
         if self.n_components > 1:
             pairs = ", ".join(f"{i}-{j}" for i, j in self.bridges[:5])
-            warnings.warn(
+            warn(
                 f"the graph of {self.indices.shape[1]} nearest neighbours fell into {self.n_components} parts; "
                 f"{len(self.bridges)} shortest edges between them were added ({pairs}"
                 f"{', ...' if len(self.bridges) > 5 else ''}). Distances across the parts rest on these edges: "
                 "raise n_neighbors, or look at the parts apart.",
                 DisconnectedGraphWarning,
-                stacklevel=4,
             )
         duplicates = self.n_duplicates()
         if duplicates:
-            warnings.warn(
+            warn(
                 f"{duplicates} of {self.size} samples coincide with an earlier one and are joined to it by edges of "
                 "length zero. Check for cases that were entered twice.",
                 DuplicateSamplesWarning,
-                stacklevel=4,
             )
 
 

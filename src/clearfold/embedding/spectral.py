@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,7 +12,7 @@ from scipy.linalg.blas import dsymv
 from scipy.sparse import csgraph
 from scipy.sparse import linalg as splinalg
 
-from clearfold.errors import ConvergenceError, NearEqualEigenvaluesWarning
+from clearfold.errors import ConvergenceError, NearEqualEigenvaluesWarning, warn
 
 Matrix: TypeAlias = NDArray[np.float64]
 Symmetric: TypeAlias = "Matrix | sparse.csr_array | splinalg.LinearOperator"
@@ -98,12 +97,11 @@ def warn_if_near_equal(values: Matrix, count: int) -> float:
     smallest_gap = float(gaps.min())
     if smallest_gap < GAP_TOLERANCE:
         where = int(gaps.argmin()) + 1
-        warnings.warn(
+        warn(
             f"eigenvalues {where} and {where + 1} differ by {smallest_gap:.1e} of their size: the two axes are not "
             "determined by the data, nor is the importance of features on them. Read them together, or choose "
             "n_components so that no pair is split.",
             NearEqualEigenvaluesWarning,
-            stacklevel=4,
         )
     return smallest_gap
 

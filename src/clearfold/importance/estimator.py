@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from clearfold.embedding import Isomap
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import InputError, UnequalScalesWarning
+from clearfold.errors import InputError, UnequalScalesWarning, warn
 from clearfold.importance.coordinates import checked_features
 from clearfold.importance.formula import METHODS, importances
 from clearfold.importance.outcome import read_outcome
@@ -186,11 +185,10 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         deviation = X.std(axis=0)
         deviation = deviation[deviation > 0]
         if len(deviation) and deviation.max() > 100 * np.median(deviation):
-            warnings.warn(
+            warn(
                 f"the widest feature varies {deviation.max() / np.median(deviation):.0f} times as much as the median "
                 "one and will rule embedding and ranking. Set standardize=True, or bring features to one scale.",
                 UnequalScalesWarning,
-                stacklevel=3,
             )
 
     def _embedding(self) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import InputError, LabelFreeWarning
+from clearfold.errors import InputError, LabelFreeWarning, warn
 from clearfold.importance.coordinates import Fitted, fitted_coordinates
 from clearfold.importance.formula import Loadings, centred, importances, loadings
 from clearfold.importance.outcome import Outcome
@@ -45,11 +44,10 @@ class Ranker:
         if fitted.target_scale is not None:
             of = of.reading(fitted.target_scale)
         if of.A.shape[0] == 1:
-            warnings.warn(
+            warn(
                 "with one coordinate the labels have no influence on the importance of features: it is the label-free "
                 "one. Set n_components to at least 2.",
                 LabelFreeWarning,
-                stacklevel=4,
             )
         return fitted, of
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 FAMILY_COLOURS = (*COLOURS, "#999933", "#AA4499")
 """As many families as this are told apart by colour."""
 MOST_FAMILIES = 20
-MOST_LETTERS = 46
+MOST_LETTERS = (46, 64, 90)
+"""Names are cut to the first of these lengths that tells all of them apart."""
 COLUMN = 50.0
 """Width of a column of ranks, in points."""
 CLEAR = 0.05
@@ -113,7 +114,7 @@ def _bars(ax: Axes, shown: pd.DataFrame, colours: list[str], even: Sequence[floa
 
 
 def _names_beside(ax: Axes, names: Sequence[str]) -> None:
-    ax.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=9, parse_math=False)
+    ax.set_yticks(range(len(names)), _told_apart(names), fontsize=9, parse_math=False)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
 
@@ -169,6 +170,12 @@ def _family_colours(families: Sequence[str]) -> dict[str, str]:
     return dict(zip(families, FAMILY_COLOURS, strict=False))
 
 
-def _short(name: str, most: int = MOST_LETTERS) -> str:
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Short names, as long as no two become the same."""
+    tries = ([_short(name, most) for name in names] for most in MOST_LETTERS)
+    return next((short for short in tries if len(set(short)) == len(set(names))), list(names))
+
+
+def _short(name: str, most: int = MOST_LETTERS[0]) -> str:
     """A long name without its middle."""
     return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-(most // 2) :]}"

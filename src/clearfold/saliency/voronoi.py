@@ -9,7 +9,7 @@ import numpy as np
 
 from clearfold.embedding.spectral import Matrix
 
-RESTARTS, STEPS = 10, 50
+FEW, MANY, STEPS = 10, 100, 50
 EFFORT = 200_000
 """Numbers that all starts together may touch."""
 
@@ -30,13 +30,13 @@ def squared_distances(X: Matrix, sites: Matrix) -> Matrix:
     return np.asarray(np.maximum(squared, 0.0))
 
 
-def quantised_sites(X: Matrix, count: int, random: np.random.Generator, restarts: int = RESTARTS) -> Matrix:
+def quantised_sites(X: Matrix, count: int, random: np.random.Generator, restarts: int | None = None) -> Matrix:
     """Sites of the least quantisation error among several starts: `count` rows, then Lloyd steps until none moves.
 
-    Small tables get more starts, so that every seed ends at the same sites.
+    Unless told, small tables get more starts, so that every seed ends at the same sites.
     """
     best, least = X[:count], np.inf
-    for _ in range(max(restarts, min(20 * restarts, EFFORT // X.size))):
+    for _ in range(restarts or max(FEW, min(MANY, EFFORT // X.size))):
         sites = _lloyd(X, X[_spread_rows(X, count, random)])
         error = float(squared_distances(X, sites).min(axis=1).sum())
         if error < least * (1 - 1e-9):
