@@ -14,7 +14,8 @@ ClearfoldWarning (also UserWarning)
 ├── NullSpaceWarning                    local weights leave coordinates undetermined; neighbours were added
 ├── IsolatedQueryWarning                a new sample has no affinity to any fitted one
 ├── LabelFreeWarning                    labels have no influence on the importance of features
-└── UnequalScalesWarning                features of very different scales were not standardised
+├── UnequalScalesWarning                features of very different scales were not standardised
+└── FewPatientsWarning                  a class has so few patients that rounds cannot vary them
 """
 
 import sys
@@ -75,6 +76,10 @@ class LabelFreeWarning(ClearfoldWarning):
 
 class UnequalScalesWarning(ClearfoldWarning):
     """Features of very different scales were not standardised."""
+
+
+class FewPatientsWarning(ClearfoldWarning):
+    """A class has so few patients that rounds cannot vary them."""
 
 
 def warn(message: str, category: type[ClearfoldWarning]) -> None:

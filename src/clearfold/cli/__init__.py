@@ -11,6 +11,7 @@ from clearfold.cli.demo import demo
 from clearfold.cli.embed import embed
 from clearfold.cli.methods import CLASSES, Method
 from clearfold.cli.rank import rank
+from clearfold.cli.saliency import saliency
 
 __all__ = ["CLASSES", "Method", "app", "main"]
 
@@ -51,5 +52,5 @@ def top(
     """
 
 
-for command in (embed, rank, demo):
+for command in (embed, rank, saliency, demo):
     app.command()(command)

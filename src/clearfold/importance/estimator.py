@@ -77,7 +77,7 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
     >>> data = load_breast_cancer(as_frame=True)
     >>> imp = EmbeddingImportance(embedding=PCA(n_components=5), n_rounds=10, random_state=0)
     >>> imp.fit(data.data, data.target).table_.sort_values("rank")["feature"].iloc[0]
-    'worst concave points'
+    'worst perimeter'
     """
 
     def __init__(

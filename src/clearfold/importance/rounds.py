@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import ClearfoldWarning, InputError
+from clearfold.errors import ClearfoldWarning, FewPatientsWarning, InputError, warn
 from clearfold.importance.formula import Loadings, importances
 from clearfold.importance.outcome import Outcome
 
@@ -86,6 +86,12 @@ def read_patients(groups: Any, outcome: Outcome, n_samples: int) -> Patients:
 
 def draws(patients: Patients, outcome: Outcome, n_rounds: int, seed: int) -> list[Any]:
     """Rows of every round; each keeps at least two samples of every class."""
+    if patients.classes is not None and np.bincount(patients.classes, minlength=len(outcome.names)).min() == 2:
+        warn(
+            "a class has only two patients, and every round holds both: intervals and stability leave out how much "
+            "other patients of that class would differ. Add patients, or read them as lower bounds.",
+            FewPatientsWarning,
+        )
     return [_draw(patients, outcome, np.random.default_rng(s)) for s in np.random.SeedSequence(seed).spawn(n_rounds)]
 
 

@@ -57,10 +57,11 @@ class Question:
 class VoronoiSaliency(BaseEstimator):  # type: ignore[misc]
     """Signed saliency of features, region by region: t = w / max|w| of linear machines in random Voronoi cells.
 
-    Random Voronoi ensemble (Masulli and Rovetta 2003): sites are moved again and again, a linear support vector machine is
-    fitted in every cell that holds both classes, and the cells' rankings and places are clustered (graded possibilistic
-    clustering). Clusters whose rankings predict each other's left-out samples are one region. A positive saliency
-    speaks for the second of two classes (sorted); with more, each class is set against the rest.
+    Random Voronoi ensemble (Masulli and Rovetta 2003): sites are moved again and again, a linear support vector
+    machine is fitted in every cell that holds both classes, and the cells' rankings and places are clustered (graded
+    possibilistic clustering). Clusters that one machine predicts as well as several, on left-out samples, are one
+    region, and its ranking is that machine's. A positive saliency speaks for the second of two classes (sorted); with
+    more, each class is set against the rest. The departures from the paper are listed in `clearfold.papers.rve`.
 
     Parameters
     ----------

@@ -75,20 +75,24 @@ def strength(X: Matrix, target: Matrix, weight: Matrix, groups: Any = None) -> f
     return float(np.sqrt(effective) * (share @ (y * f)) / np.sqrt(variance)) if variance > 1e-20 else 0.0
 
 
-def difference(X: Matrix, target: Matrix, first: Matrix, second: Matrix, groups: Any = None) -> float:
+def difference(
+    X: Matrix, target: Matrix, first: Matrix, second: Matrix, groups: Any = None, pooled: Matrix | None = None
+) -> float:
     """z of the left-out samples gained when two sets (weights) have a classifier each, not one for both.
 
     Right or wrong is counted (McNemar), not squared errors: a step along one feature is linear to a classifier, while
     regression would gain by cutting it. Positive: two are better. Gains are summed by patient; target is -1 or 1.
+    pooled : `wrong` of both sets together, when it is at hand
     """
-    one = (first + second) * _wrong(X, target, first + second, groups)
-    two = first * _wrong(X, target, first, groups) + second * _wrong(X, target, second, groups)
-    gain = one - two
+    one = wrong(X, target, first + second, groups) if pooled is None else pooled
+    two = first * wrong(X, target, first, groups) + second * wrong(X, target, second, groups)
+    gain = (first + second) * one - two
     if groups is not None:
-        gain = np.bincount(groups, weights=gain)
+        gain = np.asarray(np.bincount(groups, weights=gain), dtype=float)
     spread = float(np.sqrt((gain**2).sum()))
     return float(gain.sum()) / spread if spread > 0 else 0.0
 
 
-def _wrong(X: Matrix, target: Matrix, weight: Matrix, groups: Any) -> Matrix:
+def wrong(X: Matrix, target: Matrix, weight: Matrix, groups: Any = None) -> Matrix:
+    """1 for each sample whose class is mistaken when it is left out, else 0."""
     return ((target - left_out_errors(X, target, weight, groups)) * target <= 0).astype(float)

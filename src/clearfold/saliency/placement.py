@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from clearfold.embedding.spectral import Matrix
-from clearfold.saliency.evidence import difference
+from clearfold.saliency.evidence import difference, wrong
 
 CLEAR = 4.0
 """Standard errors by which two classifiers must beat one for a cut."""
@@ -83,10 +83,11 @@ def _cuts(X: Matrix, target: Matrix, groups: Any, depth: int) -> list[Matrix]:
 def _best_cut(X: Matrix, target: Matrix, groups: Any) -> tuple[Matrix, Any] | None:
     """The cut of most evidence x gap; None when no cut is clear."""
     short, best, chosen = compact(X), 0.0, None
+    pooled = wrong(short, target, np.ones(len(X)), groups)
     for direction, side, gap in _candidates(X, target, _principal(X)):
         if not _mixed(target, side):
             continue
-        z = difference(short, target, side.astype(float), (~side).astype(float), groups)
+        z = difference(short, target, side.astype(float), (~side).astype(float), groups, pooled)
         if z > CLEAR and z * gap**2 > best:
             best, chosen = z * gap**2, (direction, side)
     return chosen
@@ -125,7 +126,7 @@ def two_means(X: Matrix) -> tuple[Any, Matrix]:
     columns = np.arange(X.shape[1])
     threshold = (order[at, columns] + order[at + 1, columns]) / 2 + X.mean(axis=0)
     total = np.maximum((order**2).sum(axis=0), 1e-300)
-    return X > threshold, np.minimum(between[at, columns] / total, 1.0)
+    return threshold < X, np.minimum(between[at, columns] / total, 1.0)
 
 
 def compact(X: Matrix) -> Matrix:

@@ -40,7 +40,7 @@ def region_table(
     questions: Sequence[Any], X: Matrix, mean: Matrix, scale: Matrix, names: Sequence[str]
 ) -> pd.DataFrame:
     """One row for each region; centres are in the units that came."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     finite = np.where(np.isfinite(scale), scale, 0.0)
     for question in questions:
         cells = question.ensemble.cells
