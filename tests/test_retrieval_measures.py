@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import average_precision_score, silhouette_score
 
 from clearfold import evaluate
+from clearfold.embedding import PCA
 from clearfold.embedding.precision import rank
 from clearfold.errors import InputError
 
@@ -225,3 +227,33 @@ def test_bad_tables_are_refused() -> None:
         evaluate.auprc(coordinates * np.nan, labels)
     with pytest.raises(InputError, match="1 classes came"):
         evaluate.silhouette(coordinates, np.zeros(90))
+
+
+# --- every method on the same halves
+
+
+def test_comparison_shows_every_method_beside_chance() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    found = evaluate.compare(X[::2], y[::2], groups="each", n_splits=2, more={"components": PCA(n_components=5)})
+    assert {"belief", "discriminant", "forest proximity", "forest posterior", "BoSE", "SSGE"} <= set(
+        found.table["method"]
+    )
+    assert found.mean("belief") > found.mean("plain distances")
+    assert found.mean("components") > found.mean("components", "chance") + 0.1
+    assert found.mean("random labels") == pytest.approx(found.mean("random labels", "chance"), abs=0.03)
+    assert found.mean("archive labels", "archive") < found.mean("belief", "archive")
+    assert "best_in" in str(found)
+    assert evaluate.compare(X[::2], y[::2], groups="each", n_splits=1).mean("belief") == pytest.approx(
+        found.table[(found.table["method"] == "belief") & (found.table["split"] == 0)]["held_out"].iloc[0]
+    )
+
+
+def test_comparison_keeps_patients_together() -> None:
+    patients = np.repeat(np.arange(30), 3)
+    labels = (np.arange(30) % 3)[patients]
+    mask = evaluate.half(labels, patients, np.random.default_rng(0))
+    assert all(len(set(mask[patients == p])) == 1 for p in range(30))
+    with pytest.raises(InputError, match="no groups came"):
+        evaluate.compare(np.zeros((90, 2)), labels)
+    with pytest.raises(InputError, match="one patient"):
+        evaluate.half(labels, labels, np.random.default_rng(0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from clearfold.embedding.belief_votes import PRIOR_WEIGHTS, Discriminant, Forest
 from clearfold.embedding.estimator import HINTS
 from clearfold.embedding.metric import read_labels
 from clearfold.embedding.operator import Normalised
-from clearfold.embedding.precision import Separation, separation
+from clearfold.embedding.precision import Separation, separation, warn_of_strangers
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError, InputTypeError
 
@@ -105,7 +106,7 @@ class BeliefSpectralEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             raise InputError("all samples are equal: there is nothing to embed. Check that X holds features that vary.")
         self._learn(codes, groups, random)
         self._decompose(random)
-        self._known = {row.tobytes(): number for number, row in reversed(list(enumerate(X)))}
+        self._known = {_mark(row): number for number, row in reversed(list(enumerate(X)))}
         self._codes = codes
         self.embedding_ = self._placed(self._Z, self.belief_, own=True)
         return self
@@ -135,6 +136,7 @@ class BeliefSpectralEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         check_is_fitted(self, "embedding_")
         labels = np.where(self._codes < 0, "", self.classes_[self._codes].astype(str)).astype(object)
         labels[self._codes < 0] = None
+        warn_of_strangers(self.classes_, y)
         return separation(self.embedding_, labels, self.transform(X), y)
 
     def reasons(self, query: Any, hit: Any) -> pd.DataFrame:
@@ -242,7 +244,7 @@ class BeliefSpectralEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _stored(self, X: Matrix) -> list[int | None]:
         """Number of the fitted row that each row coincides with."""
-        return [self._known.get(row.tobytes()) for row in X]
+        return [self._known.get(_mark(row)) for row in X]
 
     def _one(self, row: Any) -> tuple[Matrix, Matrix]:
         """One row, as it came and scaled."""
@@ -280,6 +282,11 @@ class BeliefSpectralEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         tags.input_tags.allow_nan = True
         tags.target_tags.required = True
         return tags
+
+
+def _mark(row: Matrix) -> bytes:
+    """Equal for equal rows."""
+    return blake2b((row + 0.0).tobytes(), digest_size=16).digest()
 
 
 def _patients(groups: Any, codes: Any, classes: Any) -> Any:

@@ -12,7 +12,7 @@ from clearfold.embedding.affinity import Points, median_power
 from clearfold.embedding.estimator import checked
 from clearfold.embedding.graph_embedding import GraphEmbedding
 from clearfold.embedding.metric import BoostedMetric
-from clearfold.embedding.precision import Separation, separation
+from clearfold.embedding.precision import Separation, separation, warn_of_strangers
 from clearfold.embedding.spectral import Matrix
 
 
@@ -114,6 +114,7 @@ class BoostedGraphEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def separation(self, X: Any, y: Any) -> Separation:
         """How well classes separate among the training samples, and among these other ones."""
         check_is_fitted(self, "embedding_")
+        warn_of_strangers(self.classes_, y)
         return separation(self.embedding_, self._labels, self.transform(X), y)
 
     @property

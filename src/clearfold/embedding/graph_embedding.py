@@ -9,16 +9,20 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
+from sklearn.utils.validation import check_is_fitted
 
 from clearfold.embedding.affinity import TIE, Features, Samples, exponential
 from clearfold.embedding.estimator import SpectralEmbedder, at_known, is_positive
 from clearfold.embedding.neighbors import check_neighbors, spanning_tree
 from clearfold.embedding.operator import Normalised, Operator, Rows, Spectrum
-from clearfold.embedding.spectral import Matrix
+from clearfold.embedding.precision import Separation, separation
+from clearfold.embedding.spectral import RANK_TOLERANCE, Matrix, largest, orient
 from clearfold.errors import DisconnectedGraphWarning, InputError, LabelFreeWarning
 
 SLOWEST = 1e-6
 """Axis scaling stops at this 1 - lambda: below it an axis only tells parts of the graph apart."""
+BROAD = 0.02
+"""Share of pairs from which products with a sparse matrix beat its factor."""
 INERT = 0.01
 """Labels change an affinity g by g times itself: below this they change nothing."""
 
@@ -92,6 +96,13 @@ class GraphEmbedding(SpectralEmbedder):
         """
         return super().fit(X, y)
 
+    def separation(self, X: Any, y: Any) -> Separation:
+        """How well classes separate among the training samples with known labels, and among these other samples."""
+        check_is_fitted(self, "embedding_")
+        if self._labels is None:
+            raise InputError("this embedding was fitted without labels: there is no separation that it could invent.")
+        return separation(self.embedding_, self._labels, self._transform(X), y)
+
     def _operator(self, samples: Samples, y: Any = None) -> Operator:
         if not is_positive(self.power):
             raise InputError(f"power={self.power!r} came; a number above 0 is wanted, 1 or 2 as a rule.")
@@ -100,11 +111,13 @@ class GraphEmbedding(SpectralEmbedder):
         self.neighborhood_ = self._radius(samples, squared)
         labels = None if y is None else known_labels(y, samples.size)
         self._labelled = labels is not None
+        self._labels = labels
         affinity = self._affinity(squared if self.neighborhood_ is None else samples.within(self.neighborhood_))
         self.n_connected_components_ = self._parts(affinity, samples)
         if labels is not None:
             warn_if_inert(affinity, labels)
-        operator = Normalised(affinity if labels is None else with_labels(affinity, labels))
+        weights = affinity if labels is None else with_labels(affinity, labels)
+        operator = (Broad if self.n_connected_components_ == 1 and is_broad(weights) else Normalised)(weights)
         self.degrees_ = operator.degrees
         return operator
 
@@ -159,6 +172,24 @@ class GraphEmbedding(SpectralEmbedder):
                 stacklevel=5,
             )
         return count
+
+
+class Broad(Normalised):
+    """The same operator where every sample has many neighbours: its gaps are wide, so that no factor is needed."""
+
+    def decompose(self, count: int) -> Spectrum:
+        """Largest eigenvalues off the constant vector, by products with S alone."""
+        total = float(self.degrees.sum())
+        trivial = np.sqrt(self.degrees / total)[:, None]
+        pairs = largest(self.matrix, count, null=trivial)
+        keep = pairs.values > RANK_TOLERANCE
+        scaled = pairs.vectors[:, keep] * np.sqrt(total / self.degrees)[:, None]
+        return Spectrum(pairs.values[keep], orient(scaled), 1.0 - pairs.values[keep])
+
+
+def is_broad(weights: Rows) -> bool:
+    """Whether a sparse table holds so large a share of all pairs that Lanczos iteration needs few products."""
+    return not isinstance(weights, np.ndarray) and bool(weights.nnz >= BROAD * weights.shape[0] ** 2)
 
 
 def joining_radius(squared: Matrix) -> float:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import InputError
+from clearfold.errors import InputError, LabelFreeWarning
 
 EQUAL = 1e-12
 """Distances within this share of the largest count as equal."""
@@ -136,6 +137,19 @@ def separation(training: Matrix, y_training: Any, held_out: Matrix, y_held_out: 
         chances.append(float(np.nanmean(ranking.chance("average_precision"))))
         counts.append(int(known.sum()))
     return Separation(values[0], chances[0], values[1], chances[1], counts[0], counts[1], undefined)
+
+
+def warn_of_strangers(known: Any, y: Any) -> None:
+    """Say which labels of new samples were never learned."""
+    names = set(np.asarray(known).tolist())
+    asked = {value for value in np.asarray(y).tolist() if value is not None and value == value and value != -1}
+    strangers = sorted(str(value) for value in asked - names)
+    if strangers:
+        warnings.warn(
+            f"label {', '.join(strangers[:5])} was never seen in training: nothing was learned about it.",
+            LabelFreeWarning,
+            stacklevel=3,
+        )
 
 
 def _among(known: Any, most: int) -> Any:

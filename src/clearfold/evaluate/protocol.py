@@ -19,6 +19,7 @@ from sklearn.svm import SVC, SVR
 from clearfold.embedding.affinity import Points
 from clearfold.embedding.choice import search_samples
 from clearfold.embedding.spectral import Matrix
+from clearfold.embedding.threads import few_threads
 from clearfold.errors import InputError
 from clearfold.evaluate.measures import auc, mse
 from clearfold.importance.formula import importances, loadings
@@ -165,7 +166,7 @@ def _round(X: Matrix, outcome: Outcome, patients: Any, protocol: Protocol, test:
         protocol,
         int(random.integers(2**31)),
     )
-    with counted_warnings() as warned:
+    with counted_warnings() as warned, few_threads(len(rows)):
         scene.run()
     return {"rows": scene.results, "parameters": scene.parameters, "selected": scene.selected, "warnings": warned}
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from clearfold.embedding import Isomap
 from clearfold.embedding.spectral import Matrix
+from clearfold.embedding.threads import few_threads
 from clearfold.errors import InputError, UnequalScalesWarning, warn
 from clearfold.importance.coordinates import checked_features
 from clearfold.importance.formula import METHODS, importances
@@ -120,6 +121,11 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         X = checked_features(self, X)
+        with few_threads(len(X)):
+            self._rank(X, y, groups)
+        return self
+
+    def _rank(self, X: Matrix, y: Any, groups: Any) -> None:
         features = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(X.shape[1])])]
         families, n_selected = read_families(self.families, features), self._how_many(*X.shape)
         outcome = read_outcome(y, len(X), self.outcome)
@@ -141,7 +147,6 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.label_share_ = _label_share(share, of.label_free)
         self.comparison_ = comparison(features, X, outcome, of.label_free)
         self._tabulate(features, families, chance, done)
-        return self
 
     def plot(self, top: int = 20, ax: Any = None) -> Any:
         """Bars of the first features with their intervals, beside the t-test's and the label-free ranking."""

@@ -15,8 +15,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from clearfold.embedding import BoostedGraphEmbedding, BoostedMetric, GraphEmbedding
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import InputError
-from clearfold.evaluate import Retrieval, retrieval
+from clearfold.evaluate import Retrieval, half, retrieval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,19 +101,6 @@ def half_splits(
             rows.append({"seed": seed, "method": method, "judged": judged, **figures})
             curves.append(_curve(found, seed, method, judged))
     return HalfSplits(pd.DataFrame(rows), pd.concat(curves, ignore_index=True))
-
-
-def half(y: Any, patients: Any, random: np.random.Generator) -> Any:
-    """A mask of the rows of half of the patients, of each class alike."""
-    _, codes = np.unique(y, return_inverse=True)
-    first = np.unique(patients, return_index=True)[1]
-    chosen = []
-    for code in np.unique(codes[first]):
-        members = random.permutation(patients[first[codes[first] == code]])
-        if len(members) < 2:
-            raise InputError(f"class {np.unique(y)[code]} has one patient; two halves want at least two.")
-        chosen.append(members[: len(members) // 2])
-    return np.isin(patients, np.concatenate(chosen))
 
 
 def _placed(X: Matrix, y: Any, train: Any, n_features: int, learner: str) -> Iterator[tuple[str, str, Any, Matrix]]:

@@ -38,7 +38,7 @@ DEPARTURES = (
 
 SETTINGS = {"wide": (6.4, 1000.0), "tight": (4.0, 100.0)}
 """Neighbourhood radius and bandwidth."""
-TRAINING = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+TRAINING = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0)
 """M, share of the samples in the training set."""
 LABELLED = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 """S, share of the training set with a known label."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ STARTS = 20
 """Centres at the start, farthest first: ten at random would lose a region of mass p with probability (1-p)^10."""
 AGREE = 0.8
 """Half-ensembles that agree at least this much (adjusted Rand) have the same clusters."""
+ROUGH = 1e-4
+"""Change at which a centre has settled: only shares are read from the centres."""
 DIFFER = 3.0
 """Standard errors by which two rankings must beat one on left-out samples to be told apart."""
 LEAST_MASS = 0.02
@@ -102,7 +105,7 @@ def cluster_cells(cells: Cells, alpha: float, position: float, betas: Matrix | N
         return Clusters(np.ones((1, 1)), np.ones(1), 0.0)
     schedule = annealing_schedule() if betas is None else betas
     cloud = Cloud.of(Z, cells.times)
-    path = anneal(cloud, cloud.farthest_first(STARTS, int(cells.times.argmax())), schedule, alpha)
+    path = anneal(cloud, cloud.farthest_first(STARTS, int(cells.times.argmax())), schedule, alpha, tolerance=ROUGH)
     step = len(schedule) - 1 if betas is not None else _resolution(cells, cloud, schedule, alpha, half)
     beta = float(schedule[step])
     mixture = distinct(cloud, path[step], beta)
@@ -132,7 +135,7 @@ def _resolution(cells: Cells, cloud: Cloud, schedule: Matrix, alpha: float, half
         if not len(part):
             return 0
         some = Cloud(cloud.points[part], None if cloud.gram is None else cloud.gram[np.ix_(part, part)], times[part])
-        path = anneal(some, some.farthest_first(STARTS, int(times[part].argmax())), schedule, alpha)
+        path = anneal(some, some.farthest_first(STARTS, int(times[part].argmax())), schedule, alpha, tolerance=ROUGH)
         labels.append([_assigned(cloud, m, part, beta) for m, beta in zip(path, schedule, strict=True)])
     agreement = np.array([adjusted_rand_score(a, b) for a, b in zip(*labels, strict=True)])
     stable = np.flatnonzero(agreement >= AGREE)
@@ -159,20 +162,23 @@ def sample_shares(cells: Cells, shares: Matrix, where: Any) -> Matrix:
 
 
 def merged(X: Matrix, target: Matrix, clusters: Clusters, cells: Cells, where: Any, groups: Any) -> Matrix:
-    """Shares (cells, regions): clusters are joined, most alike first, until every pair of rankings differs."""
-    shares = clusters.shares
-    while shares.shape[1] > 1:
-        weight = sample_shares(cells, shares, where)
-        t = rankings(cells, shares, clusters.typical)
-        t = t / np.maximum(np.linalg.norm(t, axis=1, keepdims=True), 1e-300)
-        alike = t @ t.T
-        pairs = sorted(zip(*np.triu_indices(len(t), 1), strict=True), key=lambda pair: -alike[pair])
-        for i, j in pairs:
-            if difference(X, target, weight[:, i], weight[:, j], groups) < DIFFER:
-                shares = np.column_stack([np.delete(shares, [i, j], axis=1), shares[:, i] + shares[:, j]])
-                break
-        else:
+    """Shares (cells, regions): the two clusters that differ least are joined, until every pair of rankings differs.
+
+    where : the cell of each sample in each partition, see `sample_shares`
+    """
+    weight = sample_shares(cells, clusters.shares, where)
+    parts = {number: (clusters.shares[:, number], weight[:, number]) for number in range(weight.shape[1])}
+    gaps: dict[tuple[int, int], float] = {}
+    while len(parts) > 1:
+        for i, j in combinations(parts, 2):
+            if (i, j) not in gaps:
+                gaps[i, j] = difference(X, target, parts[i][1], parts[j][1], groups)
+        i, j = min((pair for pair in gaps if pair[0] in parts and pair[1] in parts), key=lambda pair: gaps[pair])
+        if gaps[i, j] >= DIFFER:
             break
+        first, second = parts.pop(i), parts.pop(j)
+        parts[1 + max(i, j, *parts)] = (first[0] + second[0], first[1] + second[1])
+    shares = np.column_stack([share for share, _ in parts.values()])
     mass = (clusters.typical * cells.times) @ shares
     return np.asarray(shares[:, np.argsort(-mass, kind="stable")])
 

@@ -14,6 +14,8 @@ from clearfold.embedding.spectral import Matrix
 
 RIDGES = (0.01, 0.1, 1.0, 10.0)
 """Penalties that are tried, in units of the mean squared length of a sample."""
+UNSURE = 0.3
+"""A guess between minus and plus this, of -1 and 1, is counted in part: by half where it is 0."""
 LEAST = 1e-9
 """Samples of less weight are not there."""
 
@@ -60,7 +62,7 @@ def _left_out(U: Matrix, keep: Matrix, mean: Matrix, y: Matrix, groups: Any) -> 
     for patient in np.unique(groups):
         own = groups == patient
         hat = (U[own] * keep) @ U[own].T + np.outer(mean[own], mean[own])
-        errors[own] = np.linalg.lstsq(np.eye(len(hat)) - hat, residual[own], rcond=1e-6)[0]
+        errors[own] = np.linalg.solve((1 + 1e-9) * np.eye(len(hat)) - hat, residual[own])  # 1e-9: never singular
     return errors
 
 
@@ -80,8 +82,8 @@ def difference(
 ) -> float:
     """z of the left-out samples gained when two sets (weights) have a classifier each, not one for both.
 
-    Right or wrong is counted (McNemar), not squared errors: a step along one feature is linear to a classifier, while
-    regression would gain by cutting it. Positive: two are better. Gains are summed by patient; target is -1 or 1.
+    Right or wrong is counted, not squared errors: a step along one feature is linear to a classifier, while regression
+    would gain by cutting it. Positive: two are better. Gains are summed by patient; target is -1 or 1.
     pooled : `wrong` of both sets together, when it is at hand
     """
     one = wrong(X, target, first + second, groups) if pooled is None else pooled
@@ -94,5 +96,6 @@ def difference(
 
 
 def wrong(X: Matrix, target: Matrix, weight: Matrix, groups: Any = None) -> Matrix:
-    """1 for each sample whose class is mistaken when it is left out, else 0."""
-    return ((target - left_out_errors(X, target, weight, groups)) * target <= 0).astype(float)
+    """1 for each sample whose class is mistaken when it is left out, 0 for right, between the two where it is unsure."""
+    guess = target - left_out_errors(X, target, weight, groups)
+    return np.clip((1 - target * guess / UNSURE) / 2, 0.0, 1.0)

@@ -15,7 +15,7 @@ import numpy as np
 from clearfold.embedding.spectral import Matrix
 from clearfold.saliency.evidence import difference, wrong
 
-CLEAR = 4.0
+CLEAR = 3.0
 """Standard errors by which two classifiers must beat one for a cut."""
 CANDIDATES, AXES = 12, 5
 """Features and principal axes that are tried for a cut."""

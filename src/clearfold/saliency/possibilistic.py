@@ -17,6 +17,7 @@ from clearfold.errors import InputError
 COINCIDE = 1e-3
 """Centres nearer than this share of sqrt(beta) are one."""
 STEPS, TOLERANCE = 300, 1e-7
+"""Most steps at one width, and the change of a centre's mixture at which it has settled."""
 
 
 def log_memberships(squared: Matrix, beta: float | Matrix, alpha: float) -> Matrix:
@@ -80,14 +81,14 @@ class Cloud:
         return np.eye(size)[chosen]
 
 
-def settle(cloud: Cloud, mixture: Matrix, beta: float | Matrix, alpha: float) -> Matrix:
+def settle(cloud: Cloud, mixture: Matrix, beta: float | Matrix, alpha: float, tolerance: float = TOLERANCE) -> Matrix:
     """Repeat y_j = sum u z / sum u until no centre moves; the centres as mixtures."""
     for _ in range(STEPS):
         log_u = log_memberships(cloud.squared(mixture), beta, alpha) + np.log(cloud.weight)[:, None]
         after = np.exp(log_u - _log_sum(log_u, axis=0)).T
         moved = np.abs(after - mixture).sum(axis=1).max()
         mixture = after
-        if moved < TOLERANCE:
+        if moved < tolerance:
             break
     return mixture
 
@@ -98,11 +99,13 @@ def distinct(cloud: Cloud, mixture: Matrix, beta: float) -> Matrix:
     return mixture[[j for j in range(len(mixture)) if not near[j, :j].any()]]
 
 
-def anneal(cloud: Cloud, mixture: Matrix, betas: Matrix, alpha: float, split: bool = True) -> list[Matrix]:
+def anneal(
+    cloud: Cloud, mixture: Matrix, betas: Matrix, alpha: float, split: bool = True, tolerance: float = TOLERANCE
+) -> list[Matrix]:
     """Centres at each width; between widths those that coincide begin anew where the centres reach least."""
     path, count = [], len(mixture)
     for beta in betas:
-        mixture = settle(cloud, mixture, beta, alpha)
+        mixture = settle(cloud, mixture, beta, alpha, tolerance)
         path.append(mixture)
         if split:
             kept = distinct(cloud, mixture, beta)
