@@ -114,6 +114,7 @@ class Workshop:
     def _start(self, make: Callable[[int], Any], works: dict[str, Work], name: str, size: int, warm_up: int) -> _Side:
         own = {key: value for key, value in works.items() if value.process == name}
         here, there = self._context.Pipe()
+        # not a daemon, which could not start processes of its own; it ends when the pipe is closed
         process = self._context.Process(target=_serve, args=(there, make, own, size, warm_up))
         process.start()
         there.close()

@@ -16,7 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from clearfold import evaluate
 from clearfold.embedding import BoostedGraphEmbedding, BoostedMetric, GraphEmbedding
+from clearfold.embedding.graph_embedding import is_broad
 from clearfold.embedding.metric import fit_gamma
+from clearfold.embedding.operator import Normalised
 from clearfold.errors import InputError, LabelFreeWarning
 
 
@@ -276,7 +278,6 @@ def test_nearest_neighbourhood_holds_every_samples_neighbours() -> None:
     [
         (1.2, [0, 1], "below"),
         (1e9, [0, 1], "above"),
-        ("median", [-1], "no label is known"),
         ("median", [-1, 2], "only one class"),
     ],
 )
@@ -365,3 +366,17 @@ def test_separation_of_labels_in_a_graph() -> None:
     assert abs(report.held_out - report.held_out_chance) < 0.03
     with pytest.raises(InputError, match="without labels"):
         GraphEmbedding().fit(X).separation(X, y)
+
+
+def test_broad_neighbourhoods_need_no_factor() -> None:
+    """Products alone and a factor give the same coordinates."""
+    random = np.random.default_rng(0)
+    along = random.uniform(0, 9, 900)
+    X = np.column_stack([along, random.uniform(0, 4, 900), random.normal(size=900) / 9])
+    fitted = GraphEmbedding(n_components=3, neighborhood=2.0, bandwidth=3.0).fit(X)
+    weights = fitted._affinity(fitted._fitted.within(2.0))
+    assert is_broad(weights)
+    spectrum = Normalised(weights).decompose(3)
+    np.testing.assert_allclose(fitted.eigenvalues_, spectrum.values, rtol=1e-10)
+    np.testing.assert_allclose(fitted.embedding_, spectrum.coordinates, atol=1e-7)
+    np.testing.assert_allclose(fitted.transform(X), fitted.embedding_, atol=1e-8)

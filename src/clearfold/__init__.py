@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clearfold.embedding import residual_variance
     from clearfold.importance import EmbeddingImportance
+    from clearfold.saliency import VoronoiSaliency
     from clearfold.table import Table, read_table, write_table
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["EmbeddingImportance", "Table", "__version__", "read_table", "residual_variance", "write_table"]
+__all__ = ["EmbeddingImportance", "Table", "VoronoiSaliency", "__version__", "read_table", "residual_variance", "write_table"]
 
 _HOME = {
     "EmbeddingImportance": "clearfold.importance",
+    "VoronoiSaliency": "clearfold.saliency",
     "residual_variance": "clearfold.embedding",
     "Table": "clearfold.table",
     "read_table": "clearfold.table",

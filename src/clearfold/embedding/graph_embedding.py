@@ -57,8 +57,8 @@ class GraphEmbedding(SpectralEmbedder):
     Notes
     -----
     A labelled sample shown again as new coincides with a fitted one and gets its stored coordinates. Labels that can
-    have no influence (none known, or a bandwidth at which every affinity is almost 0 or almost 1) give a
-    LabelFreeWarning.
+    have no influence (one class alone, or a bandwidth at which every affinity is almost 0 or almost 1) give a
+    LabelFreeWarning. Without any known label it is plain graph embedding.
 
     Examples
     --------
@@ -181,10 +181,13 @@ class Broad(Normalised):
         """Largest eigenvalues off the constant vector, by products with S alone."""
         total = float(self.degrees.sum())
         trivial = np.sqrt(self.degrees / total)[:, None]
-        pairs = largest(self.matrix, count, null=trivial)
+        order = csgraph.reverse_cuthill_mckee(self.matrix, symmetric_mode=True)  # neighbours near each other in memory
+        pairs = largest(self.matrix[order][:, order], count, null=trivial[order])
         keep = pairs.values > RANK_TOLERANCE
-        scaled = pairs.vectors[:, keep] * np.sqrt(total / self.degrees)[:, None]
-        return Spectrum(pairs.values[keep], orient(scaled), 1.0 - pairs.values[keep])
+        vectors = np.empty((len(order), int(keep.sum())))
+        vectors[order] = pairs.vectors[:, keep]
+        scaled = orient(vectors * np.sqrt(total / self.degrees)[:, None])
+        return Spectrum(pairs.values[keep], scaled, 1.0 - pairs.values[keep])
 
 
 def is_broad(weights: Rows) -> bool:
@@ -205,9 +208,10 @@ def just_above(length: float) -> float:
 def warn_if_inert(affinity: Rows, labels: np.ndarray[Any, np.dtype[np.int_]]) -> None:
     """Say so when labels can change nothing, or nothing else can."""
     known = labels >= 0
+    if not known.any():
+        return  # that is plain graph embedding, as asked
     if len(np.unique(labels[known])) < 2:
-        what = "no label is known" if not known.any() else "only one class is among the known labels"
-        _warn_label_free(f"{what}: classes cannot be drawn apart. Give labels of at least two classes, or leave y out.")
+        _warn_label_free("only one class is among the known labels: classes cannot be drawn apart. Give labels of two.")
         return
     table = affinity[np.ix_(known, known)] if isinstance(affinity, np.ndarray) else affinity[known][:, known]
     pairs = sparse.coo_array(table)
