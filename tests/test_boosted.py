@@ -346,6 +346,8 @@ def test_frames_give_named_coordinates() -> None:
     frame = BoostedGraphEmbedding().set_output(transform="pandas").fit(X, y).transform(X)
     assert isinstance(frame, pd.DataFrame)
     assert list(frame.columns) == [f"boostedgraphembedding{i}" for i in range(3)]
+    named = BoostedGraphEmbedding().set_output(transform="pandas").fit(X[::2], y[::2])
+    assert named.separation(X[1::2], y[1::2]).held_out > 0.8
 
 
 def test_labels_that_were_never_seen_are_told() -> None:

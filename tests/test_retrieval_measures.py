@@ -134,6 +134,7 @@ def test_curve_runs_from_the_first_hit_to_prevalence() -> None:
     coordinates, labels, _ = cloud()
     found = evaluate.retrieval(coordinates, labels, groups="each")
     curve = found.curve
+    assert found.plot().get_xlabel() == "recall"
     assert curve["precision"].iloc[0] == pytest.approx(found["precision_at_1"])
     assert (curve["low"] <= curve["precision"] + 1e-12).all()
     assert (curve["high"] >= curve["precision"] - 1e-12).all()

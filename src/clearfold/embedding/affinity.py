@@ -67,9 +67,18 @@ class Points:
         self.X = sparse.csr_array(X, copy=copy) if sparse.issparse(X) else np.array(X, order="C", copy=copy or None)
         self.size = int(self.X.shape[0])
         self._squared: Matrix | None = None
+        self._known: dict[Any, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"X": self.X, "size": self.size, "_squared": None}
+        return {"X": self.X, "size": self.size, "_squared": None, "_known": {}}
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once for each key while distances are remembered."""
+        if self._squared is None:
+            return make()
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
 
     @cached_property
     def _shift(self) -> Matrix:
@@ -132,7 +141,8 @@ class Points:
     def neighbors(self, k: int) -> tuple[Indices, Matrix]:
         """k nearest other samples of each sample, ties to the lowest index: indices and distances, nearest first."""
         if self._squared is not None:
-            return _nearest_others(self._squared, k, partial(_pairs, self.X, self.X))
+            squared, exact = self._squared, partial(_pairs, self.X, self.X)
+            return self.once(("neighbors", k), lambda: _nearest_others(squared, k, exact))
         return self._nearest(self.X, k, leave_out_self=True)
 
     def neighbors_of(self, X: Features, k: int) -> tuple[Indices, Matrix]:
@@ -268,6 +278,10 @@ class Distances:
     def vary(self) -> bool:
         """Whether any two samples are apart."""
         return bool(self.D.any())
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives."""
+        return make()
 
     def alike(self, D: Matrix) -> Matrix:
         """Distances as they are."""

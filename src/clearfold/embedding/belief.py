@@ -137,7 +137,7 @@ class BeliefSpectralEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         labels = np.where(self._codes < 0, "", self.classes_[self._codes].astype(str)).astype(object)
         labels[self._codes < 0] = None
         warn_of_strangers(self.classes_, y)
-        return separation(self.embedding_, labels, self.transform(X), y)
+        return separation(self.embedding_, labels, np.asarray(self.transform(X)), y)
 
     def reasons(self, query: Any, hit: Any) -> pd.DataFrame:
         """Why a hit was found: features with what they say for the shared class and for likeness, strongest first.

@@ -115,7 +115,7 @@ class BoostedGraphEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """How well classes separate among the training samples, and among these other ones."""
         check_is_fitted(self, "embedding_")
         warn_of_strangers(self.classes_, y)
-        return separation(self.embedding_, self._labels, self.transform(X), y)
+        return separation(self.embedding_, self._labels, np.asarray(self.transform(X)), y)
 
     @property
     def _n_features_out(self) -> int:

@@ -169,24 +169,22 @@ def search_samples(
     import pandas as pd
     from sklearn.base import clone
 
-    tables = []
-    for setting in product(*grid.values()):
-        values = dict(zip(grid, setting, strict=True))
-        curve = _curve(clone(embedding).set_params(**values), samples, max_components)
-        chosen = elbow(curve, samples.size)
-        frame = ResidualVariance(curve, chosen).frame()
-        tables.append(
-            frame.assign(**values, is_elbow=frame["n_components"] == chosen)[[*grid, *frame.columns, "is_elbow"]]
-        )
-    table = pd.concat(tables, ignore_index=True)
-    candidates = table[table["is_elbow"]] if rule == "elbow" else table
-    first = int(candidates["residual_variance"].to_numpy().argmin())
-    best = {name: candidates[name].to_list()[first] for name in [*grid, "n_components"]}
-    return Search(table, best, embedding)
+    settings = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    curves = [_curve(clone(embedding).set_params(**setting), samples, max_components) for setting in settings]
+    sizes = [len(curve) for curve in curves]
+    elbows = np.repeat([elbow(curve, samples.size) for curve in curves], sizes)
+    which = np.repeat(np.arange(len(settings)), sizes)
+    counts, values = np.concatenate([np.arange(1, size + 1) for size in sizes]), np.concatenate(curves)
+    first = int(np.where((counts == elbows) | (rule != "elbow"), values, np.inf).argmin())
+    best = {**settings[which[first]], "n_components": int(counts[first])}
+    columns = {name: [settings[i][name] for i in which] for name in grid}
+    table = {**columns, "n_components": counts, "residual_variance": values, "is_elbow": counts == elbows}
+    return Search(pd.DataFrame(table), best, embedding)
 
 
 def _curve(embedding: SpectralEmbedder, samples: Any, most: int) -> Matrix:
     operator = embedding._operator(samples)
+    distances = embedding._approximated_distances(operator, samples)
     spectrum = operator.decompose(min(most, samples.size))
     embedding._check_rank(1, spectrum.rank)
-    return variance_curve(spectrum.coordinates[:, :most], embedding._approximated_distances(operator, samples))
+    return variance_curve(spectrum.coordinates[:, :most], distances)

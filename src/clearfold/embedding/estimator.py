@@ -153,7 +153,7 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _graph(self, samples: Samples) -> NeighborGraph:
         """The neighbour graph, with its health in attributes and warnings."""
-        graph = neighbor_graph(samples, self.n_neighbors)
+        graph = samples.once(("graph", self.n_neighbors), lambda: neighbor_graph(samples, self.n_neighbors))
         self.n_connected_components_ = graph.n_components
         self.bridges_ = graph.bridges
         self.n_duplicates_ = graph.n_duplicates()
@@ -164,7 +164,9 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """The bandwidth that was asked for; its median from a table of squared distances, if one is at hand."""
         wanted = self.bandwidth
         if isinstance(wanted, str) and wanted == "median":
-            return median_power(samples.squared() if squared is None else squared, power)
+            return samples.once(
+                ("median", power), lambda: median_power(samples.squared() if squared is None else squared, power)
+            )
         if not is_positive(wanted):
             raise InputError(f"bandwidth={wanted!r} came; 'median' or a number above 0 is wanted.")
         return float(wanted)

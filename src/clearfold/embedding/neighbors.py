@@ -50,6 +50,8 @@ class NeighborGraph:
 
     def n_duplicates(self) -> int:
         """Number of samples that coincide with an earlier one."""
+        if self.lengths.all():
+            return 0
         i, j = self.edges[self.lengths == 0].T
         same = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(self.size, self.size))
         return self.size - int(csgraph.connected_components(same, directed=False)[0])

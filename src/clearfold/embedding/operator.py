@@ -16,7 +16,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import LinearOperator
 
 from clearfold.embedding.affinity import Features
-from clearfold.embedding.spectral import RANK_TOLERANCE, Eigenpairs, Matrix, largest, orient, smallest
+from clearfold.embedding.spectral import DENSE_BELOW, RANK_TOLERANCE, Eigenpairs, Matrix, largest, orient, smallest
 
 Rows: TypeAlias = Any
 """Affinities of new samples (rows) to fitted ones (columns), a float array or a csr_array."""
@@ -184,6 +184,7 @@ class Laplacian:
         strong = felt.data > VANISHING * max(float(felt.data.max(initial=0.0)), np.finfo(float).tiny)
         link = sparse.coo_array((felt.data[strong], (felt.row[strong], felt.col[strong])), shape=felt.shape)
         self.n_parts, self._part = csgraph.connected_components(link, directed=False)
+        self._known: Eigenpairs | None = None
 
     @cached_property
     def null(self) -> Matrix:
@@ -193,10 +194,17 @@ class Laplacian:
 
     def decompose(self, count: int) -> Spectrum:
         """T = Z / sqrt(mu), values = 1 / mu."""
-        pairs = smallest(self.matrix, count, null=self.null)
+        pairs = self._pairs(count)
         keep = pairs.values > 1e-14 * float(self.matrix.diagonal().max(initial=1e-300))
         values = 1.0 / pairs.values[keep]
         return Spectrum(values, pairs.vectors[:, keep] * np.sqrt(values), pairs.values[keep])
+
+    def _pairs(self, count: int) -> Eigenpairs:
+        """The smallest pairs, kept; of a small matrix all at once."""
+        size = self.matrix.shape[0]
+        if self._known is None or len(self._known.values) < min(count, size - self.n_parts):
+            self._known = smallest(self.matrix, size if size < DENSE_BELOW else count, null=self.null)
+        return self._known.head(count)
 
     def rule(self, spectrum: Spectrum) -> Rule:
         """f(x) = W(x) f / (d(x) - mu), a row of the eigen-equation; NaN where that amplifies more than tenfold."""
@@ -214,16 +222,25 @@ class Reconstruction:
     def __init__(self, weights: sparse.csr_array) -> None:
         remainder = sparse.csr_array(sparse.eye_array(weights.shape[0]) - weights)
         self.matrix = sparse.csr_array(remainder.T @ remainder)
+        self._known: Eigenpairs | None = None
 
     @cached_property
     def top(self) -> float:
         """lmax(M)."""
-        return float(largest(self.matrix, 1).values[0])
+        size = self.matrix.shape[0]
+        return float(self._pairs(size).values[-1] if 1 < size < DENSE_BELOW else largest(self.matrix, 1).values[0])
+
+    def _pairs(self, count: int) -> Eigenpairs:
+        """The smallest pairs off the constant vector, kept; of a small matrix all at once."""
+        size = self.matrix.shape[0]
+        if self._known is None or len(self._known.values) < min(count, size - 1):
+            null = np.full((size, 1), size**-0.5)
+            self._known = smallest(self.matrix, size if size < DENSE_BELOW else count, null=null)
+        return self._known.head(count)
 
     def decompose(self, count: int) -> Spectrum:
         """T = Z sqrt(lmax - mu)."""
-        size = self.matrix.shape[0]
-        pairs = smallest(self.matrix, count, null=np.full((size, 1), size**-0.5))
+        pairs = self._pairs(count)
         values = self.top - pairs.values
         keep = values > RANK_TOLERANCE * self.top
         frequencies = _off_rounding(pairs.values[keep], self.top)

@@ -59,7 +59,7 @@ def largest(matrix: Symmetric, count: int, *, null: Matrix | None = None) -> Eig
     dense = _dense(matrix)
     if null is not None:
         dense = dense - 2 * _bound(dense) * (null @ null.T)
-    values, vectors = linalg.eigh(dense, subset_by_index=[size - count, size - 1], check_finite=False)
+    values, vectors = _some(dense, size - count, size)
     return _ordered(values, vectors, ascending=False, expected=count)
 
 
@@ -76,15 +76,14 @@ def smallest(matrix: Matrix | sparse.csr_array, count: int, *, null: Matrix) -> 
     if not _iterate(matrix, size, count):
         dense = _dense(matrix)
         raised = dense + 2 * _bound(dense) * (null @ null.T)
-        values, vectors = linalg.eigh(raised, subset_by_index=[0, count - 1], check_finite=False)
+        values, vectors = _some(raised, 0, count)
         return _ordered(values, vectors, ascending=True, expected=count)
     matrix = sparse.csr_array(matrix)
-    vectors = None if size < FACTOR_BELOW or _low_fill(matrix) else _flipped(matrix, count, null)
-    if vectors is None:
+    found = None if size < FACTOR_BELOW or _low_fill(matrix) else _flipped(matrix, count, null)
+    if found is None:
         operator = splinalg.LinearOperator((size, size), matvec=_off(_inverse(matrix), null), dtype=np.float64)
-        _, vectors = _lanczos(operator, count)
-    values = np.einsum("ij,ij->j", vectors, matrix @ vectors)
-    return _ordered(values, vectors, ascending=True)
+        found = _lanczos(operator, count)[1]
+    return _ordered(np.einsum("ij,ij->j", found, matrix @ found), found, ascending=True)
 
 
 def warn_if_near_equal(values: Matrix, count: int) -> float:
@@ -207,6 +206,15 @@ def _inverse(matrix: sparse.csr_array):  # type: ignore[no-untyped-def]
             continue
         return lambda vector: linalg.cho_solve(factored, vector, check_finite=False)
     raise ConvergenceError(f"a matrix of size {size} could not be factored. Check the features for extreme values.")
+
+
+def _some(dense: Matrix, start: int, stop: int) -> tuple[Matrix, Matrix]:
+    """Eigenpairs start, ..., stop - 1, ascending; of small or nearly whole problems all pairs come sooner."""
+    if len(dense) < DENSE_BELOW or 2 * (stop - start) > len(dense):
+        values, vectors = linalg.eigh(dense, driver="evd", check_finite=False)
+        return values[start:stop], vectors[:, start:stop]
+    values, vectors = linalg.eigh(dense, subset_by_index=[start, stop - 1], check_finite=False)
+    return values, vectors
 
 
 def _dense(matrix: Symmetric) -> Matrix:

@@ -183,11 +183,13 @@ class _Scene:
         self.selected: dict[tuple[str, str], Any] = {}
 
     def run(self) -> None:
-        samples = Points(self.X).remember_distances()
+        samples = Points(self.X, copy=False).remember_distances()
+        spread = np.square(self.X).sum(axis=0)
         for name, embedding in self.protocol.embeddings.items():
             chosen = self._tuned(name, embedding, samples)
             chosen._fit_samples(samples)
-            of = loadings(chosen.embedding_, self.X, weights=getattr(chosen, "degrees_", None))
+            weights = getattr(chosen, "degrees_", None)
+            of = loadings(chosen.embedding_, self.X, weights=weights, spread=spread if weights is None else None)
             for method in self.protocol.importances:
                 self._judge(name, method, importances(of, self.outcome.target, method), chosen)
             if self.protocol.classifiers:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 from sklearn.metrics import silhouette_samples
 
-from clearfold.embedding.affinity import blocks
-from clearfold.embedding.precision import Ranking, rank
+from clearfold.embedding.precision import Ranking
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
+from clearfold.evaluate.queries import Asked, column
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 RECALLS = np.linspace(0.0, 1.0, 101)
 """Recalls at which a curve is read."""
-METRICS = ("euclidean", "cosine", "precomputed")
 MEASURES = ("area", "average_precision")
 
 
@@ -62,6 +60,18 @@ class Retrieval:
         """A figure of all queries: `result["macro"]`."""
         return float(self.table[name]["all"])
 
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Precision against recall with its band over patients, and chance."""
+        from clearfold.plot.style import COLOURS, GREY, axes
+
+        ax = axes(ax, (5.4, 3.8))
+        recall, precision, low, high = (self.curve[name] for name in ("recall", "precision", "low", "high"))
+        ax.fill_between(recall, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
+        ax.plot(recall, precision, color=COLOURS[0], linewidth=1.8)
+        ax.axhline(self["chance_micro"], color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
+        ax.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.02))
+        return ax
+
     def __str__(self) -> str:
         names = {"area": "AUPRC", "average_precision": "average precision"}
         lines = [f"{names[self.measure]} of {int(self['queries'])} queries"]
@@ -81,7 +91,7 @@ def auprc(coordinates: Any, labels: Any, *, groups: Any = "each", metric: str = 
     Trapezoids from (0, p(1)) on; chance and spread are in `retrieval`, which wants to know the patients. Queries
     without a relevant sample are undefined and in no mean; if all are, an InputError says so.
     """
-    asked = _Asked(coordinates, labels, groups, metric)
+    asked = Asked(coordinates, labels, groups, metric)
     everyone = np.arange(asked.size)
     values = np.concatenate([ranking.area() for _, ranking in asked.rankings(everyone, everyone)])
     if np.isnan(values).all():
@@ -117,7 +127,7 @@ def retrieval(
     """
     if measure not in MEASURES:
         raise InputError(f"measure={measure!r} came; {' or '.join(map(repr, MEASURES))} is wanted.")
-    asked = _Asked(coordinates, labels, groups, metric)
+    asked = Asked(coordinates, labels, groups, metric)
     rows, columns = asked.chosen(queries, "queries"), asked.chosen(database, "database")
     result = _asked_all(asked, rows, columns, measure, tuple(k))
     if np.isnan(result.value).all():
@@ -134,7 +144,7 @@ def precision_at(coordinates: Any, labels: Any, k: int, *, groups: Any = None, m
 
 def silhouette(coordinates: Any, labels: Any, *, metric: str = "euclidean") -> float:
     """Mean of (b - a) / max(a, b): a the mean distance to the own class, b to the nearest other class."""
-    asked = _Asked(coordinates, labels, "each", metric)
+    asked = Asked(coordinates, labels, "each", metric)
     value = _silhouette(asked, np.arange(asked.size))
     if np.isnan(value):
         count = len(asked.names)
@@ -142,82 +152,7 @@ def silhouette(coordinates: Any, labels: Any, *, metric: str = "euclidean") -> f
     return value
 
 
-class _Asked:
-    """Coordinates, labels and patients, checked once."""
-
-    def __init__(self, coordinates: Any, labels: Any, groups: Any, metric: str) -> None:
-        self.coordinates = np.asarray(coordinates, dtype=float)
-        if self.coordinates.ndim != 2 or not np.isfinite(self.coordinates).all():
-            raise InputError(
-                f"coordinates of shape {self.coordinates.shape} came; a finite table with one row each is wanted."
-            )
-        self.size = len(self.coordinates)
-        if metric not in METRICS:
-            raise InputError(f"metric={metric!r} came; {', '.join(map(repr, METRICS))} are known.")
-        if metric == "precomputed":
-            if self.coordinates.shape != (self.size, self.size):
-                raise InputError(f"distances of shape {self.coordinates.shape} came; a square table is wanted.")
-            if self.coordinates.min(initial=0.0) < 0:
-                raise InputError(f"a distance of {self.coordinates.min():.3g} came; distances are not negative.")
-        self.metric = metric
-        self.names, self.codes = np.unique(_column(labels, self.size, "labels"), return_inverse=True)
-        self.patients = self._patients(groups)
-
-    def _patients(self, groups: Any) -> Any:
-        if groups is None:
-            raise InputError(
-                "no groups came: images of one patient find each other whether or not the labels mean anything. Give "
-                "the patient of each sample, or groups='each' if every sample is a patient of its own."
-            )
-        if isinstance(groups, str):
-            if groups != "each":
-                raise InputError(f"groups={groups!r} came; a patient for each sample, or 'each', is wanted.")
-            return np.arange(self.size)
-        return np.unique(_column(groups, self.size, "groups"), return_inverse=True)[1]
-
-    def chosen(self, rows: Any, name: str) -> Any:
-        """Row numbers from a mask, numbers or None."""
-        if rows is None:
-            return np.arange(self.size)
-        rows = np.asarray(rows)
-        if rows.dtype == bool and len(rows) != self.size:
-            raise InputError(f"{name} is a mask of {len(rows)} for {self.size} samples.")
-        rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(int)
-        if not len(rows):
-            raise InputError(f"no sample is among the {name}.")
-        return rows
-
-    def distances(self, rows: Any, columns: Any) -> Matrix:
-        """Distances of rows to columns."""
-        if self.metric == "precomputed":
-            return self.coordinates[np.ix_(rows, columns)]
-        if self.metric == "cosine":
-            return np.maximum(1.0 - self._unit[rows] @ self._unit[columns].T, 0.0)
-        return cdist(self.coordinates[rows], self.coordinates[columns])
-
-    @property
-    def _unit(self) -> Matrix:
-        length = np.linalg.norm(self.coordinates, axis=1, keepdims=True)
-        return self.coordinates / np.where(length > 0, length, 1.0)
-
-    def rankings(self, rows: Any, columns: Any) -> Iterator[tuple[Any, Ranking]]:
-        """Rankings of the database for some queries at a time."""
-        for part in blocks(len(rows), len(columns)):
-            at = rows[part]
-            allowed = self.patients[at][:, None] != self.patients[columns]
-            yield at, rank(self.distances(at, columns), self.codes[at][:, None] == self.codes[columns], allowed)
-
-
-def _column(values: Any, size: int, name: str) -> Any:
-    values = np.asarray(values)
-    if values.shape != (size,):
-        raise InputError(f"{name} of shape {values.shape} came for {size} samples. Give one for each row.")
-    if values.dtype.kind == "f" and np.isnan(values).any():
-        raise InputError(f"{name} are missing for {int(np.isnan(values).sum())} samples. Leave these rows out.")
-    return values.astype(str) if values.dtype == object else values
-
-
-def _asked_all(asked: _Asked, rows: Any, columns: Any, measure: str, k: tuple[int, ...]) -> Queries:
+def _asked_all(asked: Asked, rows: Any, columns: Any, measure: str, k: tuple[int, ...]) -> Queries:
     parts = []
     for at, ranking in asked.rankings(rows, columns):
         value = ranking.area() if measure == "area" else ranking.average_precision()
@@ -278,12 +213,12 @@ def _summary(result: Queries, shares: Any) -> dict[str, float]:
     return figures | {"chance_micro": float(micro[0]), "chance_macro": float(macro[0])}
 
 
-def _parts_table(asked: _Asked, rows: Any, result: Queries, shares: Any, parts: Any, k: tuple[int, ...]) -> Any:
+def _parts_table(asked: Asked, rows: Any, result: Queries, shares: Any, parts: Any, k: tuple[int, ...]) -> Any:
     import pandas as pd
 
     named = {"all": np.ones(len(rows), dtype=bool)}
     if parts is not None:
-        names = _column(parts, asked.size, "parts")[rows]
+        names = column(parts, asked.size, "parts")[rows]
         named |= {str(name): names == name for name in dict.fromkeys(names.tolist())}
     lines = {}
     for name, mask in named.items():
@@ -295,7 +230,7 @@ def _parts_table(asked: _Asked, rows: Any, result: Queries, shares: Any, parts: 
     return pd.DataFrame.from_dict(lines, orient="index")
 
 
-def _class_table(asked: _Asked, result: Queries) -> Any:
+def _class_table(asked: Asked, result: Queries) -> Any:
     import pandas as pd
 
     lines = []
@@ -318,7 +253,7 @@ def _curve(result: Queries, shares: Any) -> Any:
     return pd.DataFrame({"recall": RECALLS, "precision": curve.mean(axis=0), "low": low, "high": high})
 
 
-def _silhouette(asked: _Asked, rows: Any) -> float:
+def _silhouette(asked: Asked, rows: Any) -> float:
     """Mean silhouette of some rows among each other, NaN where they hold too few or too many classes."""
     codes = asked.codes[rows]
     if not 2 <= len(np.unique(codes)) < len(rows):

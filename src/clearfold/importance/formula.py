@@ -93,14 +93,19 @@ def loadings(
     directions: Matrix | None = None,
     weights: Matrix | None = None,
     groups: Matrix | None = None,
+    spread: Matrix | None = None,
 ) -> Loadings:
     """Loadings of features on any coordinates.
 
     Orthogonal coordinates need no pseudo-inverse and no regression: Z = T / ||t||, A = Z', V = Z'X. Others (UMAP,
     t-SNE) are read by T^+. With sample weights d all is in the inner product a'diag(d)b, that of a generalised
     eigenproblem or of weighted PCA. `directions` (m x h) stand for the loadings where the problem has its own (PLS).
+    `spread`, squared lengths of the features, says that X is centred already.
     """
-    T, X = centred(T, weights), centred(X, weights)
+    T = centred(T, weights)
+    if spread is None:
+        X = centred(X, weights)
+        spread = np.square(X).sum(axis=0)
     length = np.square(T).sum(axis=0)
     cosines = np.abs(T.T @ T) / np.sqrt(np.outer(length, length) + np.finfo(float).tiny)
     if np.triu(cosines, 1).max(initial=0.0) < ORTHOGONAL and length.min() > 0:
@@ -115,7 +120,7 @@ def loadings(
         inverse = np.linalg.pinv(T)
         A, V = np.sqrt(length)[:, None] * inverse, inverse @ X
     V = V if directions is None else np.asarray(directions, dtype=float).T
-    return Loadings(Z, L, P, V, A, np.square(X).sum(axis=0), weights, groups)
+    return Loadings(Z, L, P, V, A, spread, weights, groups)
 
 
 def fine(of: Loadings, target: Matrix) -> Matrix:

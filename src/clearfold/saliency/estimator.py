@@ -16,7 +16,7 @@ from clearfold.errors import InputError
 from clearfold.importance.coordinates import checked_features
 from clearfold.importance.outcome import Outcome, read_outcome
 from clearfold.importance.rounds import Patients, read_patients
-from clearfold.saliency.ensemble import Ensemble, cluster_cells, merged, mixed_cells, region_saliency
+from clearfold.saliency.ensemble import Cells, Ensemble, cluster_cells, merged, mixed_cells, region_saliency
 from clearfold.saliency.evidence import strength
 from clearfold.saliency.local_svm import CellMachines
 from clearfold.saliency.placement import compact
@@ -50,6 +50,7 @@ class Question:
     saliency: Matrix
     strengths: Matrix
     p_value: Matrix
+    above: Any
     draws: list[Bootstrap | None]
     machines: CellMachines
 
@@ -79,8 +80,8 @@ class VoronoiSaliency(BaseEstimator):  # type: ignore[misc]
     ----------
     rankings_ : a DataFrame for each region, largest modulus first: feature, saliency, ci_low, ci_high, sign_agreement,
         selected_share; empty when no region is above the null
-    regions_ : DataFrame region, label, mass, n_samples, n_cells, n_distinct_cells, strength, p_value, above_null,
-        centre, separates (the features in which it differs from the other regions)
+    regions_ : DataFrame region, label, mass, n_samples, n_sites, n_cells, n_distinct_cells, strength, p_value,
+        above_null, centre, separates (the features in which it differs from the other regions)
     memberships_ : (n, regions) share of each region in each sample, rows sum to 1 for each label
     comparison_ : DataFrame region, feature, and its rank here, by a global linear machine and by a t-test
     useful_share_ : share of cells that hold both classes; n_distinct_cells_; classes_
@@ -177,24 +178,29 @@ class VoronoiSaliency(BaseEstimator):  # type: ignore[misc]
         target = np.where(outcome.codes == code, 1.0, -1.0)
         short = compact(X)
         machines = CellMachines(X, target > 0, self.C)
-        ensemble = self._ensemble(X, short, target, machines, groups, random)
+        ensemble = self._ensemble(X, short, target, machines, groups, len(outcome.names) > 2, random)
         weight = ensemble.memberships(X)
         seen = np.array([strength(short, target, column, groups) for column in weight.T])
         others = [(target[patients.permutation(outcome, r)], r) for r in seeds[1:]]
-        null = [null_strength(X, short, other, self.n_sites, self.placement, r, groups) for other, r in others]
+        null = np.array([null_strength(X, short, y, self.n_sites, self.placement, r, groups) for y, r in others])
         draws = [bootstrap(machines, column, patients, self.n_bootstraps, seeds[0]) for column in weight.T]
-        p = p_values(seen, np.array(null))
         saliency = region_saliency(machines, weight, ensemble.saliency)
-        return Question(outcome.names[code], ensemble, weight, saliency, seen, p, draws, machines)
+        p, above = p_values(seen, null), above_null(seen, null)
+        return Question(outcome.names[code], ensemble, weight, saliency, seen, p, above, draws, machines)
 
     def _ensemble(
-        self, X: Matrix, short: Matrix, target: Matrix, machines: CellMachines, groups: Any, random: np.random.Generator
+        self,
+        X: Matrix,
+        short: Matrix,
+        target: Matrix,
+        machines: CellMachines,
+        groups: Any,
+        one_of_many: bool,
+        random: np.random.Generator,
     ) -> Ensemble:
         space = space_of(X, target, self.n_sites, self.placement, random, groups)
         placed = space.place(X)
-        sites = self._sites(placed, random)
-        partitions = Partitions.drawn(placed, sites, self.n_perturbations, self.amplitude, random)
-        cells = mixed_cells(partitions, machines, placed)
+        partitions, cells = self._cells(placed, machines, one_of_many, random)
         betas = None if self.beta == "auto" else annealing_schedule(max(0.1, float(self.beta)), float(self.beta))
         half = np.arange(self.n_perturbations) % 2 == 0
         clusters = cluster_cells(cells, self.alpha, self.position, betas, half)
@@ -202,13 +208,19 @@ class VoronoiSaliency(BaseEstimator):  # type: ignore[misc]
         shares = merged(short, target, clusters, cells, where, groups)
         return Ensemble(space, partitions, cells, shares, clusters.typical, clusters.beta)
 
-    def _sites(self, placed: Matrix, random: np.random.Generator) -> Matrix:
-        """Quantised in at most n coordinates, then back as means of cells."""
-        if placed.shape[1] <= placed.shape[0]:
-            return quantised_sites(placed, self.n_sites, random)
-        short = compact(placed)
-        cells = nearest_site(short, quantised_sites(short, self.n_sites, random))
-        return np.array([placed[cells == site].mean(axis=0) for site in np.unique(cells)])
+    def _cells(
+        self, placed: Matrix, machines: CellMachines, one_of_many: bool, random: np.random.Generator
+    ) -> tuple[Partitions, Cells]:
+        """The mixed cells; a class of many that fills whole cells by itself gets fewer sites, down to one."""
+        for count in range(self.n_sites, 0, -1):
+            sites = _sites(placed, count, random)
+            partitions = Partitions.drawn(placed, sites, self.n_perturbations, self.amplitude, random)
+            try:
+                return partitions, mixed_cells(partitions, machines, placed)
+            except InputError:
+                if not one_of_many:
+                    raise
+        raise AssertionError("one site has all samples, of both classes")
 
     def _learn_scale(self, X: Matrix) -> Matrix:
         self._mean = X.mean(axis=0)
@@ -233,7 +245,6 @@ class VoronoiSaliency(BaseEstimator):  # type: ignore[misc]
             cells = question.ensemble.cells
             warn_if_few(len(cells.times), int(cells.times.sum()))
         self.regions_ = region_table(asked, X, self._mean, self._scale, names)
-        self.regions_["above_null"] = above_null(self.regions_["p_value"].to_numpy(), self.n_permutations)
         self.n_selected_ = max(1, min(len(X) // 10, X.shape[1] // 2))
         draws = [draw for question in asked for draw in question.draws]
         pairs = zip(self.region_saliency_, draws, strict=True)
@@ -294,3 +305,12 @@ class VoronoiSaliency(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _sites(placed: Matrix, count: int, random: np.random.Generator) -> Matrix:
+    """Quantised in at most n coordinates, then back as means of cells."""
+    if placed.shape[1] <= placed.shape[0]:
+        return quantised_sites(placed, count, random)
+    short = compact(placed)
+    cells = nearest_site(short, quantised_sites(short, count, random))
+    return np.array([placed[cells == site].mean(axis=0) for site in np.unique(cells)])

@@ -96,6 +96,6 @@ def difference(
 
 
 def wrong(X: Matrix, target: Matrix, weight: Matrix, groups: Any = None) -> Matrix:
-    """1 for each sample whose class is mistaken when it is left out, 0 for right, between the two where it is unsure."""
+    """1 for each sample whose class is mistaken when it is left out, 0 if not, between the two where it is unsure."""
     guess = target - left_out_errors(X, target, weight, groups)
     return np.clip((1 - target * guess / UNSURE) / 2, 0.0, 1.0)

@@ -54,10 +54,12 @@ def region_table(
                     "label": question.label,
                     "mass": float(question.ensemble.mass[region]),
                     "n_samples": float(weight.sum()),
+                    "n_sites": question.ensemble.partitions.sites.shape[1],
                     "n_cells": int(cells.times[own].sum()),
                     "n_distinct_cells": int(own.sum()),
                     "strength": float(question.strengths[region]),
                     "p_value": float(question.p_value[region]),
+                    "above_null": bool(question.above[region]),
                     "centre": mean + finite * centre,
                     "separates": _separates(X, weight, names),
                 }

@@ -19,7 +19,9 @@ from clearfold.saliency.voronoi import nearest_site, quantised_sites
 FEW_CELLS = 20
 """Fewer distinct cells than this hardly make an ensemble."""
 CHANCE = 0.02
-"""A region is above the null when its p-value is at most this, or when no permutation reached it."""
+"""A region above the null has at most this p-value, or no permutation reached it."""
+MARGIN = 3.0
+"""It is also so many standard deviations above the mean of the permutations: fifty have no far tail."""
 
 
 class FewDistinctCellsWarning(ClearfoldWarning):
@@ -96,9 +98,12 @@ def p_values(seen: Matrix, null: Matrix) -> Matrix:
     return np.asarray((1 + (null[:, None] >= seen).sum(axis=0)) / (1 + len(null)))
 
 
-def above_null(p_value: Matrix, n_permutations: int) -> Any:
-    """Which regions are above the null; all of them when none was asked for."""
-    return np.isnan(p_value) | (p_value <= max(CHANCE, 1 / (n_permutations + 1)) + 1e-12)
+def above_null(seen: Matrix, null: Matrix) -> Any:
+    """Which regions hardly any permutation reached, and by a margin; all of them when there was no permutation."""
+    if not len(null):
+        return np.ones(len(seen), dtype=bool)
+    rare = p_values(seen, null) <= max(CHANCE, 1 / (len(null) + 1)) + 1e-12
+    return rare & (seen >= null.mean() + MARGIN * null.std())
 
 
 def warn_if_few(n_distinct: int, n_mixed: int) -> None:
