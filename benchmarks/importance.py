@@ -101,13 +101,17 @@ def our_round(state: tuple[np.ndarray, np.ndarray, Protocol]) -> dict[str, Any]:
     """As a round of the protocol does it: distances are shared by all searches and by the last fits."""
     X, y, protocol = state
     target = read_outcome(y, len(X)).target
-    samples = Points(X).remember_distances()
+    samples, spread = Points(X, copy=False).remember_distances(), np.square(X).sum(axis=0)
     result = {}
     for name, unfitted in protocol.embeddings.items():
         found = search_samples(unfitted, samples, protocol.grids[name], protocol.max_components, protocol.rule)
         chosen = found.best_estimator()
         chosen._fit_samples(samples)
-        result[name] = found.table, found.best, importances(loadings(chosen.embedding_, X), target, "fine")
+        result[name] = (
+            found.table,
+            found.best,
+            importances(loadings(chosen.embedding_, X, spread=spread), target, "fine"),
+        )
     return result
 
 

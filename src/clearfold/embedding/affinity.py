@@ -113,6 +113,10 @@ class Points:
         self._squared = self.squared()
         return self
 
+    def known_squared(self) -> Matrix | None:
+        """The table of squared distances if it is remembered; not to be written to."""
+        return self._squared
+
     def squared(self) -> Matrix:
         """n x n squared distances, a fresh table; zero exactly where samples coincide."""
         if self._squared is not None:
@@ -189,7 +193,8 @@ class Points:
     def _compare(self, X: Features, *, out: Matrix, own: int | None = None) -> None:
         """Squared distances of X to the first fitted samples, as many as `out` has columns.
 
-        |x|^2 + |z|^2 - 2 x.z around the centre of the samples, one product of rows (-2x, |x|^2, 1) and (z, 1, |z|^2);
+        |x|^2 + |z|^2 - 2 x.z around the centre of the samples, for many samples one product of rows (-2x, |x|^2, 1) and
+        (z, 1, |z|^2);
         pairs where that cancels are computed from differences.
         With `own`, X are the fitted samples from that one on, and distances to themselves are zero.
         """
@@ -199,6 +204,11 @@ class Points:
         if sparse.issparse(X):
             out[...] = (-2.0 * shifted @ self._shifted[:count].T).toarray()
             out += norms[:, None] + self._norms[None, :count]
+        elif X.shape[1] > count:
+            np.matmul(shifted, self._shifted[:count].T, out=out)
+            out *= -2.0
+            out += norms[:, None]
+            out += self._norms[None, :count]
         else:
             wide = np.column_stack([-2.0 * shifted, norms, np.ones(len(norms))])
             np.matmul(wide, self._widened[:count].T, out=out)

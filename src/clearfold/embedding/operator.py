@@ -70,44 +70,54 @@ class Linear:
 
     IMPLICIT_ABOVE = 1500
 
-    def __init__(self, X: Features) -> None:
+    def __init__(self, X: Features, squared: Matrix | None = None) -> None:
+        """`squared`, the squared distances of the samples if they are known, spare the products of a wide X."""
         self.X = X
         self.mean = np.asarray(X.mean(axis=0)).ravel()
+        self._squared = squared
+        self._wide = X.shape[0] < X.shape[1]
 
     def decompose(self, count: int) -> Spectrum:
-        """T = X V, values = squared singular values."""
-        pairs = self._loadings(min(count, *self.X.shape))
-        projected = self._project(self.X, pairs.vectors)
+        """T = X V = Z sqrt(L), values L = squared singular values."""
+        pairs = self._pairs(min(count, *self.X.shape))
+        if self._wide:
+            values = pairs.values[: _rank(pairs.values)]
+            return Spectrum(values, pairs.vectors[:, : len(values)] * np.sqrt(values), values)
+        projected = np.asarray(self.X @ pairs.vectors) - self.mean @ pairs.vectors
         signs = np.sign((orient(projected) * projected).sum(axis=0))
         values = np.einsum("ij,ij->j", projected, projected)
         keep = slice(0, _rank(values))
-        self.loadings = (pairs.vectors * signs)[:, keep]
+        self._loadings = (pairs.vectors * signs)[:, keep]
         return Spectrum(values[keep], (projected * signs)[:, keep], values[keep])
+
+    def loadings(self, spectrum: Spectrum) -> Matrix:
+        """V (m x h), orthonormal."""
+        if not self._wide:
+            return self._loadings[:, : spectrum.rank]
+        back = np.asarray(self.X.T @ spectrum.coordinates)
+        back -= np.outer(self.mean, spectrum.coordinates.sum(axis=0))
+        return back / np.linalg.norm(back, axis=0)
 
     def rule(self, spectrum: Spectrum) -> Rule:
         """(x - mean) V."""
-        return _Projection(self.loadings[:, : spectrum.rank], self.mean @ self.loadings[:, : spectrum.rank])
+        loadings = self.loadings(spectrum)
+        return _Projection(loadings, self.mean @ loadings)
 
     def distances(self) -> Matrix:
         """Euclidean distances of the samples."""
         raise TypeError("the distances of a linear operator are those of its samples")
 
-    def _project(self, X: Features, loadings: Matrix) -> Matrix:
-        return np.asarray(X @ loadings) - self.mean @ loadings
-
-    def _loadings(self, count: int) -> Eigenpairs:
-        n, m = self.X.shape
-        if min(n, m) > self.IMPLICIT_ABOVE and count < min(n, m) // 8:
-            return (
-                self._from_samples(largest(self._gram_product(), count))
-                if n < m
-                else largest(self._covariance_product(), count)
-            )
-        if m <= n:
+    def _pairs(self, count: int) -> Eigenpairs:
+        """Eigenvectors of X X' (wide X) or of X'X."""
+        small = min(self.X.shape)
+        if small > self.IMPLICIT_ABOVE and count < small // 8:
+            return largest(self._gram_product() if self._wide else self._covariance_product(), count)
+        if not self._wide:
             return largest(self._covariance(), count)
+        if self._squared is not None:
+            return largest(double_centred(-0.5 * self._squared)[0], count)
         gram = self.X @ self.X.T
-        gram = gram.toarray() if sparse.issparse(gram) else gram
-        return self._from_samples(largest(double_centred(gram)[0], count))
+        return largest(double_centred(gram.toarray() if sparse.issparse(gram) else gram)[0], count)
 
     def _covariance(self) -> Matrix:
         n = self.X.shape[0]
@@ -119,12 +129,6 @@ class Linear:
             return raw - offset
         centred = self.X - self.mean
         return np.asarray(centred.T @ centred)
-
-    def _from_samples(self, pairs: Eigenpairs) -> Eigenpairs:
-        """V = X' Z / s, made orthonormal to the last digit."""
-        rank = _rank(pairs.values)
-        back = np.asarray(self.X.T @ pairs.vectors[:, :rank]) - np.outer(self.mean, pairs.vectors[:, :rank].sum(axis=0))
-        return Eigenpairs(pairs.values[:rank], back / np.linalg.norm(back, axis=0))
 
     def _gram_product(self) -> LinearOperator:
         n = self.X.shape[0]

@@ -44,7 +44,7 @@ class PCA(SpectralEmbedder):
 
     def _operator(self, samples: Samples, y: Any = None) -> Operator:
         assert isinstance(samples, Points)
-        return Linear(samples.X)
+        return Linear(samples.X, samples.known_squared())
 
     def _samples(self, X: Any) -> Samples:
         return Points(self._features(X, reset=True, least=2), copy=False)
@@ -54,7 +54,7 @@ class PCA(SpectralEmbedder):
         assert isinstance(operator, Linear)
         del self._fitted  # the rule needs no samples
         self.mean_ = operator.mean
-        self.components_ = operator.loadings[:, : spectrum.rank].T
+        self.components_ = operator.loadings(spectrum).T
 
     def _place(self, X: Features) -> Matrix:
         return self._rule(X)

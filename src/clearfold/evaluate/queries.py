@@ -84,6 +84,7 @@ class Asked:
 
 
 def column(values: Any, size: int, name: str) -> Any:
+    """One value for each sample, none missing."""
     values = np.asarray(values)
     if values.shape != (size,):
         raise InputError(f"{name} of shape {values.shape} came for {size} samples. Give one for each row.")
