@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
@@ -19,17 +20,23 @@ if TYPE_CHECKING:
 
 def variance_curve(coordinates: Matrix, distances: Matrix) -> Matrix:
     """1 - rho(D_E, D_G) for the first 1, 2, ... coordinates (FINE eq. 19), rho over all pairs of samples."""
-    upper = np.triu_indices(len(coordinates), 1)
-    target = distances[upper]
+    n, half = len(coordinates), len(coordinates) // 2
+    pairs = n * (n - 1) // 2
+    ring = np.arange(n)[None, :] + np.arange(1, half + 1)[:, None]  # pairs (i, i + s): each once, in blocks of n
+    target = np.ravel(distances[np.arange(n)[None, :], ring % n])[:pairs]
     target = target - target.mean()
-    target /= np.linalg.norm(target) or 1.0
-    squared = np.zeros(len(target))
+    target /= np.sqrt(target @ target) or 1.0
+    squared, work, around = np.zeros((half, n)), np.empty((half, n)), np.empty(n + half)
+    ahead = sliding_window_view(around, n)[1:]
     curve = np.empty(coordinates.shape[1])
     for h, column in enumerate(coordinates.T):
-        squared += (column[upper[0]] - column[upper[1]]) ** 2
-        length = np.sqrt(squared)
-        length -= length.mean()
-        curve[h] = 1.0 - float(target @ length) / (float(np.linalg.norm(length)) or 1.0)
+        around[:n], around[n:] = column, column[:half]
+        np.subtract(ahead, column, out=work)
+        np.multiply(work, work, out=work)
+        squared += work
+        length = np.sqrt(squared, out=work).ravel()[:pairs]
+        length -= length.sum() / pairs
+        curve[h] = 1.0 - (target @ length) / (np.sqrt(length @ length) or 1.0)
     return curve
 
 
