@@ -247,7 +247,7 @@ def test_features_named_as_reasons_are_what_holds_query_and_hit_together(data: P
 
 def tiles(data: Path, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """1600 colorectal tiles, 200 of each of eight tissues."""
-    with np.load(data / "tables" / "kather_texture.npz", allow_pickle=True) as file:
+    with np.load(data / "tables" / "kather_texture.npz") as file:
         X, y = file["X"], file["y"]
     random = np.random.default_rng(seed)
     rows = np.concatenate([random.choice(np.flatnonzero(y == c), 200, replace=False) for c in np.unique(y)])
@@ -273,10 +273,9 @@ def beside(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, float]:
 
 @pytest.mark.data
 def test_on_colorectal_tiles(data: Path) -> None:
-    """Half and half, five seeds that draw tiles and split: .737 (LDA .622, proximity .628); these tiles .776."""
-    X, y = tiles(data)
-    found = pd.DataFrame([beside(X, y, seed) for seed in range(2)]).mean()
-    assert found["belief"] >= 0.74
+    """Half and half, five seeds that draw tiles and split: .737 (.711 to .768), LDA .622, proximity .628."""
+    found = pd.DataFrame([beside(*tiles(data, seed), seed) for seed in (11, 12)]).mean()
+    assert found["belief"] > 0.7
     assert found["belief"] > found["discriminant"] + 0.05
     assert found["belief"] > found["proximity"] + 0.05
 
@@ -291,7 +290,7 @@ def test_on_breast_cancer() -> None:
 @pytest.mark.data
 def test_on_breast_bags(data: Path) -> None:
     """58 images, mean features: ten seeds .739, discriminant .724, proximity .684; single seeds vary by .05."""
-    with np.load(data / "tables" / "ucsb_mil.npz", allow_pickle=True) as file:
+    with np.load(data / "tables" / "ucsb_mil.npz") as file:
         patches, label, bag = file["X"], file["y"], file["bag"]
     names = np.unique(bag)
     X = np.array([patches[bag == name].mean(axis=0) for name in names])

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["EmbeddingImportance", "Table", "VoronoiSaliency", "__version__", "read_table", "residual_variance", "write_table"]
+__all__ = [
+    "EmbeddingImportance",
+    "Table",
+    "VoronoiSaliency",
+    "__version__",
+    "read_table",
+    "residual_variance",
+    "write_table",
+]
 
 _HOME = {
     "EmbeddingImportance": "clearfold.importance",

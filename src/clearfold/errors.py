@@ -15,7 +15,9 @@ ClearfoldWarning (also UserWarning)
 ├── IsolatedQueryWarning                a new sample has no affinity to any fitted one
 ├── LabelFreeWarning                    labels have no influence on the importance of features
 ├── UnequalScalesWarning                features of very different scales were not standardised
-└── FewPatientsWarning                  a class has so few patients that rounds cannot vary them
+├── FewPatientsWarning                  a class has so few patients that rounds cannot vary them
+├── FewDistinctCellsWarning             moving the sites of a tessellation gave the same few cells
+└── NothingAboveNullWarning             no region knows more of the labels than of shuffled ones
 """
 
 import sys
@@ -80,6 +82,14 @@ class UnequalScalesWarning(ClearfoldWarning):
 
 class FewPatientsWarning(ClearfoldWarning):
     """A class has so few patients that rounds cannot vary them."""
+
+
+class FewDistinctCellsWarning(ClearfoldWarning):
+    """Moving the sites gave the same few cells again and again."""
+
+
+class NothingAboveNullWarning(ClearfoldWarning):
+    """No region knows more of the labels than of shuffled ones: nothing was ranked."""
 
 
 def warn(message: str, category: type[ClearfoldWarning]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import ClearfoldWarning
+from clearfold.errors import FewDistinctCellsWarning, NothingAboveNullWarning
 from clearfold.importance.rounds import Patients
 from clearfold.saliency.evidence import strength
 from clearfold.saliency.local_svm import CellMachines
@@ -22,14 +22,6 @@ CHANCE = 0.02
 """A region above the null has at most this p-value, or no permutation reached it."""
 MARGIN = 3.0
 """It is also so many standard deviations above the mean of the permutations: fifty have no far tail."""
-
-
-class FewDistinctCellsWarning(ClearfoldWarning):
-    """Moving the sites gave the same few cells again and again."""
-
-
-class NothingAboveNullWarning(ClearfoldWarning):
-    """No region knows more of the labels than of shuffled ones: nothing was ranked."""
 
 
 @dataclass(frozen=True)
