@@ -10,9 +10,9 @@ standardised); 100 x 10,000 is the size of the Arcene set, which is not in this 
   30 coordinates, of which it takes slices, and it measures the distances of the samples once for all.
 - In the peers, PCA is scikit-learn's by full SVD (its default here is a randomised one, which is not exact), and
   Isomap is scikit-learn's. Its SpectralEmbedding has another definition (normalised Laplacian), so Laplacian eigenmaps
-  are its neighbour graph and a dense decomposition by scipy. Its LocallyLinearEmbedding does not give the eigenvalues
-  and the matrix that residual variance needs, so the peers take its weights and decompose by scipy, as it does inside;
-  to call it as well would do the work twice.
+  are its neighbour graph and a dense decomposition by scipy. Its LocallyLinearEmbedding is fitted as a
+  user would; since it keeps neither the matrix nor the eigenvalues that residual variance needs, its weights are asked
+  for once more.
 - Residual variance is 1 - correlation of distances among coordinates with distances of samples (PCA), path lengths
   (Isomap) or kernel-induced distances (the others). The importance of the peers is the general form, by pseudo-inverse
   and least squares. Which setting is best is decided by the same rule (`elbow`) on both sides.
@@ -166,11 +166,14 @@ class Peer:
     def locally_linear(self, count: int, n_neighbors: int) -> tuple[np.ndarray, np.ndarray]:
         remainder = np.eye(len(self.X)) - barycenter_kneighbors_graph(self.X, n_neighbors, reg=1e-3).toarray()
         M = remainder.T @ remainder
-        values, vectors = linalg.eigh(M)
+        values = linalg.eigvalsh(M)
         centring = np.eye(len(M)) - 1 / len(M)
         K = centring @ (values[-1] * np.eye(len(M)) - M) @ centring
         squared = np.diag(K)[:, None] + np.diag(K)[None, :] - 2 * K
-        coordinates = vectors[:, 1 : count + 1] * np.sqrt(values[-1] - values[1 : count + 1])
+        estimator = manifold.LocallyLinearEmbedding(
+            n_components=count, n_neighbors=n_neighbors, reg=1e-3, eigen_solver="dense"
+        )
+        coordinates = estimator.fit_transform(self.X) * np.sqrt(values[-1] - values[1 : count + 1])
         return coordinates, np.sqrt(squareform(squared, checks=False))
 
 
