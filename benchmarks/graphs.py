@@ -48,9 +48,9 @@ from benchmarks.embeddings import (
 )
 from benchmarks.measure import Work
 from clearfold import embedding
-from clearfold.embedding.affinity import Points
 from clearfold.embedding.neighbors import neighbor_graph, spanning_tree
 from clearfold.embedding.operator import Normalised
+from clearfold.embedding.samples import Points
 
 PEER = "SpectralEmbedding"
 SAME_SETS = Difference("rows", differences.neighbor_sets, 0.0)

@@ -45,8 +45,8 @@ from benchmarks.cases import OURS, Against, Case
 from benchmarks.differences import Difference
 from benchmarks.measure import Work
 from clearfold import embedding
-from clearfold.embedding.affinity import Points
 from clearfold.embedding.choice import elbow, search_samples
+from clearfold.embedding.samples import Points
 from clearfold.evaluate import Protocol
 from clearfold.evaluate.protocol import run
 from clearfold.importance.formula import Loadings, centred, importances, loadings

@@ -30,10 +30,11 @@ from clearfold.embedding import (
     LocallyLinearEmbedding,
     spectral,
 )
-from clearfold.embedding.affinity import Distances, Points, exponential, gaussian, median_power
+from clearfold.embedding.affinity import exponential, gaussian, median_power
 from clearfold.embedding.locally_linear import barycentric
 from clearfold.embedding.neighbors import neighbor_graph
 from clearfold.embedding.operator import Centred, Laplacian, Linear, Normalised, Reconstruction
+from clearfold.embedding.samples import Distances, Points
 from clearfold.errors import (
     ClearfoldWarning,
     DuplicateSamplesWarning,

@@ -36,10 +36,10 @@ from clearfold.embedding import (
     residual_variance,
     search,
 )
-from clearfold.embedding.affinity import Points
 from clearfold.embedding.locally_linear import barycentric
 from clearfold.embedding.neighbors import neighbor_graph, spanning_tree
 from clearfold.embedding.operator import Reconstruction
+from clearfold.embedding.samples import Points
 from clearfold.errors import (
     ClearfoldError,
     DisconnectedGraphWarning,

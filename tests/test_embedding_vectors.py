@@ -18,11 +18,12 @@ from clearfold.embedding import (
     LocallyLinearEmbedding,
     residual_variance,
 )
-from clearfold.embedding.affinity import Distances, Points, exponential, gaussian
+from clearfold.embedding.affinity import exponential, gaussian
 from clearfold.embedding.graph_embedding import with_labels
 from clearfold.embedding.locally_linear import barycentric
 from clearfold.embedding.neighbors import NeighborGraph, neighbor_graph
 from clearfold.embedding.operator import Centred, Laplacian, Reconstruction
+from clearfold.embedding.samples import Distances, Points
 from clearfold.errors import (
     DisconnectedGraphWarning,
     DuplicateSamplesWarning,

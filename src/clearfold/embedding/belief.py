@@ -10,12 +10,13 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from clearfold.embedding.affinity import Points, blocks
 from clearfold.embedding.belief_votes import PRIOR_WEIGHTS, Discriminant, Forest, Propagation, Scaling, weigh
+from clearfold.embedding.distances import blocks
 from clearfold.embedding.estimator import HINTS
 from clearfold.embedding.metric import read_labels
 from clearfold.embedding.operator import Normalised
 from clearfold.embedding.precision import Separation, separation, warn_of_strangers
+from clearfold.embedding.samples import Points
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError, InputTypeError
 

@@ -13,8 +13,8 @@ from scipy import linalg, optimize
 from scipy.special import log_softmax, softmax
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
-from clearfold.embedding.affinity import Points
 from clearfold.embedding.neighbors import neighbor_graph
+from clearfold.embedding.samples import Points
 from clearfold.embedding.spectral import Matrix
 
 N_FOLDS = 10

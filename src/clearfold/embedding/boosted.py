@@ -8,11 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from clearfold.embedding.affinity import Points, median_power
+from clearfold.embedding.affinity import median_power
 from clearfold.embedding.estimator import checked
 from clearfold.embedding.graph_embedding import GraphEmbedding
 from clearfold.embedding.metric import BoostedMetric
 from clearfold.embedding.precision import Separation, separation, warn_of_strangers
+from clearfold.embedding.samples import Points
 from clearfold.embedding.spectral import Matrix
 
 

@@ -10,10 +10,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from clearfold.embedding.affinity import Features, Indices, Points, Samples, as_samples, blocks, median_power
+from clearfold.embedding.affinity import median_power
 from clearfold.embedding.choice import elbow, variance_curve
+from clearfold.embedding.distances import Features, Indices, blocks
 from clearfold.embedding.neighbors import NeighborGraph, neighbor_graph
 from clearfold.embedding.operator import Operator, Spectrum
+from clearfold.embedding.samples import Points, Samples, as_samples
 from clearfold.embedding.spectral import Matrix, warn_if_near_equal
 from clearfold.errors import InputError, InputTypeError, IsolatedQueryWarning, warn
 

@@ -11,11 +11,13 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.utils.validation import check_is_fitted
 
-from clearfold.embedding.affinity import TIE, Features, Samples, exponential
+from clearfold.embedding.affinity import exponential
+from clearfold.embedding.distances import TIE, Features
 from clearfold.embedding.estimator import SpectralEmbedder, at_known, is_positive
 from clearfold.embedding.neighbors import check_neighbors, spanning_tree
 from clearfold.embedding.operator import Normalised, Operator, Rows, Spectrum
 from clearfold.embedding.precision import Separation, separation
+from clearfold.embedding.samples import Samples
 from clearfold.embedding.spectral import RANK_TOLERANCE, Matrix, largest, orient
 from clearfold.errors import DisconnectedGraphWarning, InputError, LabelFreeWarning
 

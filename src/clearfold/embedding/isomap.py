@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from clearfold.embedding.affinity import Features, Samples
+from clearfold.embedding.distances import Features
 from clearfold.embedding.estimator import SpectralEmbedder
 from clearfold.embedding.operator import Centred, Operator
+from clearfold.embedding.samples import Samples
 from clearfold.embedding.spectral import Matrix
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from clearfold.embedding.affinity import Features, Samples, gaussian
+from clearfold.embedding.affinity import gaussian
+from clearfold.embedding.distances import Features
 from clearfold.embedding.estimator import SpectralEmbedder
 from clearfold.embedding.operator import Centred, Operator
+from clearfold.embedding.samples import Samples
 from clearfold.embedding.spectral import Matrix
 
 

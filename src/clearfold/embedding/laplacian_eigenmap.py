@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from clearfold.embedding.affinity import TIE, Features, Samples, gaussian
+from clearfold.embedding.affinity import gaussian
+from clearfold.embedding.distances import TIE, Features
 from clearfold.embedding.estimator import SpectralEmbedder, at_known
 from clearfold.embedding.operator import Laplacian, Operator
+from clearfold.embedding.samples import Samples
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import DisconnectedGraphWarning, warn
 

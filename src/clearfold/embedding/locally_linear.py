@@ -8,10 +8,11 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from clearfold.embedding.affinity import Features, Indices, Samples
+from clearfold.embedding.distances import Features, Indices
 from clearfold.embedding.estimator import SpectralEmbedder, at_known
 from clearfold.embedding.neighbors import check_neighbors
 from clearfold.embedding.operator import Operator, Reconstruction
+from clearfold.embedding.samples import Samples
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError, NullSpaceWarning, warn
 

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from clearfold.embedding.affinity import Indices, Samples, blocks
+from clearfold.embedding.distances import Indices, blocks
+from clearfold.embedding.samples import Samples
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import DisconnectedGraphWarning, DuplicateSamplesWarning, InputError, warn
 

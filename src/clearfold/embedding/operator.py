@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import LinearOperator
 
-from clearfold.embedding.affinity import Features
+from clearfold.embedding.distances import Features
 from clearfold.embedding.spectral import DENSE_BELOW, RANK_TOLERANCE, Eigenpairs, Matrix, largest, orient, smallest
 
 Rows: TypeAlias = Any

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from clearfold.embedding.affinity import Features, Points, Samples
+from clearfold.embedding.distances import Features
 from clearfold.embedding.estimator import SpectralEmbedder
 from clearfold.embedding.operator import Linear, Operator, Spectrum
+from clearfold.embedding.samples import Points, Samples
 from clearfold.embedding.spectral import Matrix
 
 

@@ -16,8 +16,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import SVC, SVR
 
-from clearfold.embedding.affinity import Points
 from clearfold.embedding.choice import search_samples
+from clearfold.embedding.samples import Points
 from clearfold.embedding.spectral import Matrix
 from clearfold.embedding.threads import few_threads
 from clearfold.errors import InputError

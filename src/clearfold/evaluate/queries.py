@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from clearfold.embedding.affinity import blocks
+from clearfold.embedding.distances import blocks
 from clearfold.embedding.precision import Ranking, rank
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
