@@ -174,10 +174,10 @@ def search_samples(
 ) -> Search:
     """`search` over samples that may be shared by several searches; rule "elbow", or "minimum" as FINE prints it."""
     import pandas as pd
-    from sklearn.base import clone
 
     settings = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-    curves = [_curve(clone(embedding).set_params(**setting), samples, max_components) for setting in settings]
+    kind, parameters = type(embedding), embedding.get_params(deep=False)
+    curves = [_curve(kind(**{**parameters, **setting}), samples, max_components) for setting in settings]
     sizes = [len(curve) for curve in curves]
     elbows = np.repeat([elbow(curve, samples.size) for curve in curves], sizes)
     which = np.repeat(np.arange(len(settings)), sizes)

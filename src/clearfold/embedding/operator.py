@@ -184,10 +184,11 @@ class Laplacian:
     def __init__(self, weights: sparse.csr_array) -> None:
         degrees = np.asarray(weights.sum(axis=1)).ravel()
         self.matrix = sparse.csr_array(sparse.diags_array(degrees) - weights)
-        felt = sparse.coo_array(weights)
-        strong = felt.data > VANISHING * max(float(felt.data.max(initial=0.0)), np.finfo(float).tiny)
-        link = sparse.coo_array((felt.data[strong], (felt.row[strong], felt.col[strong])), shape=felt.shape)
-        self.n_parts, self._part = csgraph.connected_components(link, directed=False)
+        strong = weights.data > VANISHING * max(float(weights.data.max(initial=0.0)), np.finfo(float).tiny)
+        if not strong.all():
+            felt = sparse.coo_array(weights)
+            weights = sparse.csr_array((felt.data[strong], (felt.row[strong], felt.col[strong])), shape=felt.shape)
+        self.n_parts, self._part = csgraph.connected_components(weights, directed=False)
         self._known: Eigenpairs | None = None
 
     @cached_property
