@@ -34,13 +34,15 @@ def saliency_figure(fitted: Any, top: int = 10) -> Figure:
         raise InputError(f"top={top} came; wanted is at least one feature.")
     shown = list(range(len(fitted.rankings_)))
     shown = sorted(shown, key=lambda r: -fitted.regions_["mass"].iloc[r])[:MOST_REGIONS]
-    figure = Figure(figsize=(6.4 + 4.4 * max(1, len(shown)), 1.9 + 0.27 * max(top, 9)), layout="constrained")
-    grid = figure.add_gridspec(1, 1 + max(1, len(shown)), width_ratios=[1.3] + [1.0] * max(1, len(shown)))
-    region_map(fitted, ax=figure.add_subplot(grid[0]))
+    rows = 1 + max(1, len(shown)) // 2  # two panels side by side stay readable on a page
+    bars = min(top, fitted._X.shape[1])
+    figure = Figure(figsize=(11.0, rows * (1.9 + 0.27 * max(bars, 9))), layout="constrained")
+    grid = figure.add_gridspec(rows, 2)
+    region_map(fitted, ax=figure.add_subplot(grid[0, 0]))
     for place, region in enumerate(sorted(shown), start=1):
-        saliency_bars(fitted, region, top, ax=figure.add_subplot(grid[place]))
+        saliency_bars(fitted, region, top, ax=figure.add_subplot(grid[place // 2, place % 2]))
     if not shown:
-        ax = figure.add_subplot(grid[1])
+        ax = figure.add_subplot(grid[0, 1])
         ax.set_axis_off()
         ax.text(0.5, 0.5, "no region is above the null:\nnothing is ranked", ha="center", color=SOFT)
     return figure
