@@ -100,7 +100,7 @@ class Linear:
 
     def rule(self, spectrum: Spectrum) -> Rule:
         """(x - mean) V."""
-        loadings = self.loadings(spectrum)
+        loadings = np.ascontiguousarray(self.loadings(spectrum))
         return _Projection(loadings, self.mean @ loadings)
 
     def distances(self) -> Matrix:
@@ -309,7 +309,9 @@ class _Projection:
     offset: Matrix
 
     def __call__(self, rows: Rows) -> Matrix:
-        return np.asarray(rows @ self.weights) - self.offset
+        projected = np.asarray(rows @ self.weights)
+        projected -= self.offset
+        return projected
 
 
 @dataclass(frozen=True)
