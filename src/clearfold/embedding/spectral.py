@@ -124,14 +124,17 @@ def _iterate(matrix: Symmetric, size: int, count: int) -> bool:
     return size >= DENSE_BELOW and count < size // 8
 
 
-def _lanczos(operator: splinalg.LinearOperator, count: int, restarts: int | None = None) -> tuple[Matrix, Matrix]:
+def _lanczos(
+    operator: splinalg.LinearOperator, count: int, restarts: int | None = None, width: int = 2
+) -> tuple[Matrix, Matrix]:
+    """Pairs of the largest eigenvalues; a basis `width` times as wide as their number, wider for crowded spectra."""
     size = operator.shape[0]
     if count >= size - 1:
         dense = operator @ np.eye(size)
         values, vectors = linalg.eigh((dense + dense.T) / 2, subset_by_index=[size - count, size - 1])
         return values, vectors
     start = np.random.default_rng(0).standard_normal(size)
-    basis = min(size, max(4 * count, 20))
+    basis = min(size, max(width * count + 1, 20))
     values, vectors = splinalg.eigsh(operator, k=count, which="LA", v0=start, ncv=basis, maxiter=restarts)
     return values, vectors
 
@@ -182,7 +185,9 @@ def _flipped(matrix: sparse.csr_array, count: int, null: Matrix) -> Matrix | Non
     try:
         top = splinalg.eigsh(matrix, k=1, which="LA", v0=start, tol=1e-2, return_eigenvectors=False)[0] * 1.02
         flip = _off(lambda vector: top * vector - matrix @ vector, null)
-        return _lanczos(splinalg.LinearOperator((size, size), matvec=flip, dtype=np.float64), count, restarts=300)[1]
+        return _lanczos(
+            splinalg.LinearOperator((size, size), matvec=flip, dtype=np.float64), count, restarts=300, width=4
+        )[1]
     except splinalg.ArpackNoConvergence:
         return None
 
@@ -209,8 +214,8 @@ def _inverse(matrix: sparse.csr_array):  # type: ignore[no-untyped-def]
 
 
 def _some(dense: Matrix, start: int, stop: int) -> tuple[Matrix, Matrix]:
-    """Eigenpairs start, ..., stop - 1, ascending; of small or nearly whole problems all pairs come sooner."""
-    if len(dense) < DENSE_BELOW or 2 * (stop - start) > len(dense):
+    """Eigenpairs start, ..., stop - 1, ascending; above a fifth of them all pairs come sooner than some."""
+    if 5 * (stop - start) > len(dense):
         values, vectors = linalg.eigh(dense, driver="evd", check_finite=False)
         return values[start:stop], vectors[:, start:stop]
     values, vectors = linalg.eigh(dense, subset_by_index=[start, stop - 1], check_finite=False)
