@@ -295,7 +295,7 @@ def null_dimension(X: np.ndarray, k: int) -> int:
     indices, _ = Points(X).neighbors(k)
     weights = np.zeros((len(X), len(X)))
     np.put_along_axis(weights, indices, barycentric(Points(X).own_local_gram(indices)), axis=1)
-    values = np.linalg.eigvalsh(Reconstruction(sparse.csr_array(weights)).matrix.toarray())
+    values = np.linalg.eigvalsh(Reconstruction(sparse.csr_array(weights)).matrix)
     return int(np.count_nonzero(values < 1e-12 * values.max()))
 
 

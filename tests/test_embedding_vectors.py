@@ -122,7 +122,7 @@ def test_neighbour_graph(reference: Reference, metric: str) -> None:
 @pytest.mark.parametrize("metric", ["euclidean", "precomputed"])
 def test_laplacian_and_its_pseudo_inverse(reference: Reference, metric: str) -> None:
     graph = reference.graph(metric)
-    laplacian = Laplacian(graph.matrix(gaussian(np.square(graph.lengths), reference.sigma))).matrix.toarray()
+    laplacian = Laplacian(graph.matrix(gaussian(np.square(graph.lengths), reference.sigma))).matrix
     assert_relative(laplacian, reference["laplacian"], 1e-12)
     assert_relative(np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True), reference["le_K"], 1e-9)
 

@@ -34,7 +34,7 @@ from clearfold.importance import (
     rounds,
 )
 from clearfold.importance import estimator as estimator_module
-from clearfold.importance.formula import METHODS, Smoother, coherent_raw, importances, linear, loadings, quadratic
+from clearfold.importance.formula import METHODS, Smoother, importances, linear, loadings, quadratic, squares
 from clearfold.importance.outcome import read_outcome
 from clearfold.importance.rounds import draws, q_values, read_patients
 from clearfold.selection import FilterSelector, gini, ranking, welch_t
@@ -240,11 +240,17 @@ def test_every_predictor_is_one_quadratic_form() -> None:
     of = ranked(X, y).loadings_
     beta = (of.Z.T @ (y - y.mean()))[:, None, None]
     b = beta[:, 0, 0] / np.linalg.norm(beta)
-    np.testing.assert_allclose(quadratic(of.scaled, np.outer(b, b)[:, :, None]), coherent_raw(of, beta), atol=1e-12)
+    none = np.zeros(X.shape[1])
+    correlation = squares(of.scaled, b[:, None, None])
+    np.testing.assert_allclose(
+        quadratic(of.scaled, np.outer(b, b)[:, :, None], none, np.zeros(1)), correlation, atol=1e-12
+    )
     random = np.random.default_rng(0)
     C = random.normal(size=(3, 3, 5))
-    C = C + C.transpose(1, 0, 2)
-    np.testing.assert_allclose(quadratic(of.P, C), np.einsum("im,ijb,jm->mb", of.P, C, of.P))
+    C = np.einsum("ikb,jkb->ijb", C, C)
+    weight = random.uniform(size=5)
+    expected = np.einsum("im,ijb,jm->mb", of.P, C, of.P) + np.outer(of.label_free, weight)
+    np.testing.assert_allclose(quadratic(of.P, C, of.label_free, weight), expected)
 
 
 def test_many_outcomes_at_once_are_the_outcomes_one_by_one() -> None:
@@ -473,7 +479,7 @@ def test_a_rotation_changes_fine_and_not_the_coherent_part() -> None:
     target = (y - y.mean())[:, None, None]
     straight, turned = loadings(T, X), loadings(T @ turn, X)
     assert_same(
-        coherent_raw(straight, linear(straight, target).beta), coherent_raw(turned, linear(turned, target).beta)
+        squares(straight.scaled, linear(straight, target).beta), squares(turned.scaled, linear(turned, target).beta)
     )
     assert np.abs(fine_importance(T, X, y) - fine_importance(T @ turn, X, y)).max() > 0.01
 
@@ -1171,52 +1177,66 @@ def test_selection_inside_cross_validation_is_honest_on_noise(name: str) -> None
 # --- rings and interactions
 
 
+RINGS = {"ring": (2.0, 0.7), "faint ring": (1.6, 0.8)}
+"""Distances of the classes from the centre."""
+
+
 def directions(kind: str, seed: int, n: int = 100) -> tuple[np.ndarray, np.ndarray]:
     """Two latent directions, each observed by five noisy features, then forty of noise; standardised.
 
     In a ring the classes have different distances from the centre, in an interaction the class is the sign of the
-    product; in linear data it is that of the sum, and both features and class are noisier.
+    product; in linear data it is that of the sum, and both features and class are noisier. The faint ring is seen by
+    twenty features each, of which none shows much, among 160 of noise.
     """
     random = np.random.default_rng([seed, 48])
     latent = random.normal(size=(n, 2))
-    if kind == "ring":
+    if kind in RINGS:
         y = random.permutation(np.arange(n) % 2)
-        radius = np.where(y, 2.0, 0.7) + 0.2 * random.normal(size=n)
+        radius = np.where(y, *RINGS[kind]) + 0.2 * random.normal(size=n)
         latent *= (radius / np.linalg.norm(latent, axis=1))[:, None]
     elif kind == "interaction":
         y = (latent.prod(axis=1) > 0).astype(int)
     else:
         y = (latent.sum(axis=1) + 1.5 * random.normal(size=n) > 0).astype(int)
-    blur = 1.0 if kind == "linear" else 0.4
-    seen = np.repeat(latent / latent.std(axis=0), 5, axis=1) + blur * random.normal(size=(n, 10))
-    return StandardScaler().fit_transform(np.hstack([seen, random.normal(size=(n, 40))])), y
+    blur = {"linear": 1.0, "faint ring": 1.3}.get(kind, 0.4)
+    each = n_true(kind) // 2
+    seen = np.repeat(latent / latent.std(axis=0), each, axis=1) + blur * random.normal(size=(n, 2 * each))
+    return StandardScaler().fit_transform(np.hstack([seen, random.normal(size=(n, 8 * each))])), y
 
 
-def recall(shares: np.ndarray) -> float:
-    """Part of the ten true features among the first ten."""
-    return float((ranking(shares)[:10] <= 10).mean())
+def n_true(kind: str) -> int:
+    return 40 if kind == "faint ring" else 10
 
 
-@pytest.mark.parametrize("kind", ["ring", "interaction"])
+def recall(shares: np.ndarray, true: int) -> float:
+    """Part of the true features, which come first, among as many first ones."""
+    return float((ranking(shares)[:true] <= true).mean())
+
+
+@pytest.mark.parametrize("kind", ["ring", "faint ring", "interaction"])
 def test_gradient_and_auto_see_what_no_line_can(kind: str) -> None:
-    """Top-10 recall over 20 seeds; the label-free part finds none of them, so labels did it."""
+    """Recall over 20 seeds; the label-free part finds none of them, so labels did it.
+
+    A ring of two radii also shows in the spread of each feature alone, and Gini sees it unless it is faint.
+    """
     found: dict[str, list[float]] = {}
+    true = n_true(kind)
     for seed in range(20):
         X, y = directions(kind, seed)
         for method in METHODS:
             with unwarned():
                 importance = ranked(X, y, PCA(n_components=10), method=method)
-            found.setdefault(method, []).append(recall(importance.importances_))
-        found.setdefault("label-free", []).append(recall(importance.label_free_))
-        found.setdefault("t", []).append(recall(welch_t(X, y)))
-        found.setdefault("gini", []).append(recall(gini(X, y)))
+            found.setdefault(method, []).append(recall(importance.importances_, true))
+        found.setdefault("label-free", []).append(recall(importance.label_free_, true))
+        found.setdefault("t", []).append(recall(welch_t(X, y), true))
+        found.setdefault("gini", []).append(recall(gini(X, y), true))
     mean = {name: np.mean(values) for name, values in found.items()}
     assert mean["gradient"] >= 0.9
     assert mean["auto"] >= 0.9
     for blind in ("fine", "t", "label-free"):
         assert mean[blind] <= 0.4
-    if kind == "interaction":
-        assert mean["gini"] <= 0.4
+    if kind != "ring":
+        assert mean["gini"] <= 0.4, mean
 
 
 @pytest.mark.parametrize(

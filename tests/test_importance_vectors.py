@@ -16,7 +16,7 @@ from clearfold.errors import (
     NullSpaceWarning,
 )
 from clearfold.importance import EmbeddingImportance, fine_importance, formula
-from clearfold.importance.formula import Loadings, coherent_raw, importances, loadings
+from clearfold.importance.formula import Loadings, importances, loadings, squares
 from clearfold.importance.outcome import read_outcome
 from clearfold.selection import ranking
 
@@ -165,7 +165,7 @@ def test_coherent_importance_of_the_plain_projection(reference: Reference, form:
     """corr(x_j, ZZ'y)^2, a constant feature 0."""
     of = reference.loadings
     beta = (of.Z.T @ reference.target)[:, :, None]
-    assert_close(coherent_raw(of, beta)[:, 0], reference["coh"], 1e-10)
+    assert_close(squares(of.scaled, beta)[:, 0] / np.square(beta).sum(), reference["coh"], 1e-10)
 
 
 def test_after_the_fact(reference: Reference, form: str) -> None:

@@ -3,7 +3,10 @@
 ClearfoldError
 ├── InputError (also ValueError)        what came cannot be used: says what came, what was wanted, what to do
 │   ├── InputTypeError (also TypeError) what came is of a kind that holds no numbers
-│   └── TableError                      a file or a column of a table
+│   ├── TableError                      a file or a column of a table
+│   ├── ImageError                      an image or a slide cannot be read
+│   ├── ObjectsError                    outlines or a label mask cannot be read or do not fit the image
+│   └── ArchiveError                    a file or a server is not an archive that can be used
 ├── MissingExtraError (also ImportError) an optional dependency is not installed
 └── ConvergenceError (also RuntimeError) an eigenproblem did not give what was asked
 
@@ -17,7 +20,10 @@ ClearfoldWarning (also UserWarning)
 ├── UnequalScalesWarning                features of very different scales were not standardised
 ├── FewPatientsWarning                  a class has so few patients that rounds cannot vary them
 ├── FewDistinctCellsWarning             moving the sites of a tessellation gave the same few cells
-└── NothingAboveNullWarning             no region knows more of the labels than of shuffled ones
+├── NothingAboveNullWarning             no region knows more of the labels than of shuffled ones
+├── UnknownScaleWarning                 nobody said how many micrometres a pixel has
+├── ObjectsOutsideWarning               some outlines lie outside the image or were mended
+└── UnfamiliarQueryWarning              a query lies outside what the archive has seen
 """
 
 import sys
@@ -38,6 +44,18 @@ class InputTypeError(InputError, TypeError):
 
 class TableError(InputError):
     """A table cannot be read, written or understood."""
+
+
+class ImageError(InputError):
+    """An image or a slide cannot be read."""
+
+
+class ObjectsError(InputError):
+    """Outlines or a label mask cannot be read, or do not fit the image."""
+
+
+class ArchiveError(InputError):
+    """A file or a server is not an archive that can be used."""
 
 
 class MissingExtraError(ClearfoldError, ImportError):
@@ -90,6 +108,18 @@ class FewDistinctCellsWarning(ClearfoldWarning):
 
 class NothingAboveNullWarning(ClearfoldWarning):
     """No region knows more of the labels than of shuffled ones: nothing was ranked."""
+
+
+class UnknownScaleWarning(ClearfoldWarning):
+    """Nobody said how many micrometres a pixel has."""
+
+
+class ObjectsOutsideWarning(ClearfoldWarning):
+    """Some outlines lie outside the image or were mended."""
+
+
+class UnfamiliarQueryWarning(ClearfoldWarning):
+    """A query lies outside what the archive has seen."""
 
 
 def warn(message: str, category: type[ClearfoldWarning]) -> None:

@@ -26,8 +26,10 @@ def variance_curve(coordinates: Matrix, distances: Matrix) -> Matrix:
     target = np.ravel(distances[np.arange(n)[None, :], ring % n])[:pairs]
     target = target - target.mean()
     target /= np.sqrt(target @ target) or 1.0
+    read = np.stack([target, np.ones(pairs)])
     squared, work, around = np.zeros((half, n)), np.empty((half, n)), np.empty(n + half)
     ahead = sliding_window_view(around, n)[1:]
+    total = np.cumsum(n * np.square(coordinates - coordinates.mean(axis=0)).sum(axis=0))  # of squared lengths
     curve = np.empty(coordinates.shape[1])
     for h, column in enumerate(coordinates.T):
         around[:n], around[n:] = column, column[:half]
@@ -35,8 +37,12 @@ def variance_curve(coordinates: Matrix, distances: Matrix) -> Matrix:
         np.multiply(work, work, out=work)
         squared += work
         length = np.sqrt(squared, out=work).ravel()[:pairs]
-        length -= length.sum() / pairs
-        curve[h] = 1.0 - (target @ length) / (np.sqrt(length @ length) or 1.0)
+        alike, whole = read @ length
+        spread = total[h] - whole**2 / pairs
+        if spread < 1e-4 * total[h]:  # lengths so alike that the difference lost digits
+            length -= whole / pairs
+            alike, spread = target @ length, length @ length
+        curve[h] = 1.0 - alike / (np.sqrt(spread) or 1.0)
     return curve
 
 

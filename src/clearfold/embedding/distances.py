@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg.blas import dsyrk
 
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
@@ -53,6 +54,13 @@ def nearest_others(squared: Matrix, k: int, exact: Exact | None = None) -> tuple
     np.fill_diagonal(table, np.inf)
     indices = nearest_columns(table, k, exact)
     return indices, np.sqrt(np.take_along_axis(squared, indices, axis=1))
+
+
+def own_products(rows: Matrix, *, out: Matrix) -> None:
+    """X X' by half of the work of a product of two different tables."""
+    out[...] = dsyrk(1.0, rows.T, trans=1)
+    upper = np.triu_indices(len(rows), 1)
+    out.T[upper] = out[upper]
 
 
 def gram_of(squared: Matrix, indices: Indices) -> Matrix:

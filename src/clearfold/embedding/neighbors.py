@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -37,12 +38,17 @@ class NeighborGraph:
 
     def matrix(self, values: Matrix) -> sparse.csr_array:
         """Symmetric sparse matrix with one value for each edge; zeros are kept as stored entries."""
-        i, j = self.edges.T
-        both = sparse.coo_array(
-            (np.concatenate([values, values]), (np.concatenate([i, j]), np.concatenate([j, i]))),
-            shape=(self.size, self.size),
-        )
-        return sparse.csr_array(both)
+        edge, columns, starts = self._places
+        return sparse.csr_array((values[edge], columns, starts), shape=(self.size, self.size))
+
+    @cached_property
+    def _places(self) -> tuple[Indices, Indices, Indices]:
+        """Number of the edge and column of each stored entry, row by row, and where rows start."""
+        rows, columns = self.edges.T.ravel(), self.edges[:, ::-1].T.ravel()
+        order = np.lexsort((columns, rows))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=self.size))])
+        kind = np.int32 if len(order) < np.iinfo(np.int32).max else np.int64
+        return order % len(self.edges), columns[order].astype(kind), starts.astype(kind)
 
     def geodesics(self) -> Matrix:
         """n x n lengths of shortest paths."""

@@ -183,7 +183,12 @@ class Laplacian:
 
     def __init__(self, weights: sparse.csr_array) -> None:
         degrees = np.asarray(weights.sum(axis=1)).ravel()
-        self.matrix = sparse.csr_array(sparse.diags_array(degrees) - weights)
+        self.matrix = _small_dense(weights)
+        if isinstance(self.matrix, np.ndarray):
+            np.negative(self.matrix, out=self.matrix)
+            self.matrix.flat[:: len(degrees) + 1] += degrees
+        else:
+            self.matrix = sparse.csr_array(sparse.diags_array(degrees) - weights)
         strong = weights.data > VANISHING * max(float(weights.data.max(initial=0.0)), np.finfo(float).tiny)
         if not strong.all():
             felt = sparse.coo_array(weights)
@@ -225,8 +230,9 @@ class Reconstruction:
     """K = H (lmax I - M) H, M = (I - W)'(I - W), rows of W sum to 1 (FINE eq. 12, its transpose put right)."""
 
     def __init__(self, weights: sparse.csr_array) -> None:
-        remainder = sparse.csr_array(sparse.eye_array(weights.shape[0]) - weights)
-        self.matrix = sparse.csr_array(remainder.T @ remainder)
+        remainder = np.eye(weights.shape[0]) if weights.shape[0] < DENSE_BELOW else sparse.eye_array(weights.shape[0])
+        remainder = remainder - _small_dense(weights)
+        self.matrix: Rows = remainder.T @ remainder
         self._known: Eigenpairs | None = None
 
     @cached_property
@@ -257,8 +263,9 @@ class Reconstruction:
 
     def kernel(self) -> Matrix:
         """K, dense."""
-        size = self.matrix.shape[0]
-        return double_centred(self.top * np.eye(size) - self.matrix.toarray())[0]
+        dense = -(self.matrix if isinstance(self.matrix, np.ndarray) else self.matrix.toarray())
+        dense.flat[:: len(dense) + 1] += self.top
+        return double_centred(dense)[0]
 
     def distances(self) -> Matrix:
         """sqrt(K_ii + K_jj - 2 K_ij)."""
@@ -347,6 +354,11 @@ def kernel_distances(kernel: Matrix) -> Matrix:
     """sqrt(K_ii + K_jj - 2 K_ij)."""
     own = np.diagonal(kernel)
     return np.sqrt(np.maximum(own[:, None] + own[None, :] - 2 * kernel, 0.0))
+
+
+def _small_dense(weights: sparse.csr_array) -> Rows:
+    """Weights as an array if there are so few that this is the fastest, else as they are."""
+    return weights.toarray() if weights.shape[0] < DENSE_BELOW else weights
 
 
 def _off_rounding(frequencies: Matrix, scale: float) -> Matrix:

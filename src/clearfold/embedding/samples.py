@@ -28,6 +28,7 @@ from clearfold.embedding.distances import (
     nearest_columns,
     nearest_others,
     not_negative,
+    own_products,
     pairs_squared,
     squared_norms,
     symmetric,
@@ -183,13 +184,19 @@ class Points:
         With `own`, X are the fitted samples from that one on, and distances to themselves are zero.
         """
         count = out.shape[1]
-        shifted = X if sparse.issparse(X) else X - self._shift
-        norms = squared_norms(shifted)
+        if own is None:
+            shifted = X if sparse.issparse(X) else X - self._shift
+            norms = squared_norms(shifted)
+        else:
+            shifted, norms = self._shifted[own:count], self._norms[own:count]
         if sparse.issparse(X):
             out[...] = (-2.0 * shifted @ self._shifted[:count].T).toarray()
             out += norms[:, None] + self._norms[None, :count]
         elif X.shape[1] > count:
-            np.matmul(shifted, self._shifted[:count].T, out=out)
+            if own == 0:
+                own_products(shifted, out=out)
+            else:
+                np.matmul(shifted, self._shifted[:count].T, out=out)
             out *= -2.0
             out += norms[:, None]
             out += self._norms[None, :count]

@@ -75,6 +75,11 @@ class Loadings:
         return np.divide(self.P, root, out=np.zeros_like(self.P), where=root > 0)
 
     @cached_property
+    def alike(self) -> Matrix:
+        """Sum over features of the products of their correlations with each two coordinates (r x r)."""
+        return self.scaled @ self.scaled.T
+
+    @cached_property
     def fidelity(self) -> Matrix:
         """R^2 of each feature on the coordinates."""
         return np.minimum(np.square(self.scaled).sum(axis=0), 1.0)
@@ -161,14 +166,6 @@ def linear(of: Loadings, target: Matrix) -> Fit:
     return Fit(beta, r2, F)
 
 
-def coherent_raw(of: Loadings, beta: Matrix) -> Matrix:
-    """corr(x_j, yhat)^2 with yhat = Z beta, summed over outputs; beta h x c x b -> m x b."""
-    h, c, b = beta.shape
-    inner = np.square(of.scaled.T @ beta.reshape(h, c * b)).reshape(-1, c, b).sum(axis=1)
-    length = np.square(beta).sum(axis=(0, 1))
-    return inner / np.where(length > 0, length, 1.0)
-
-
 class Smoother:
     """Gaussian kernel ridge on the first coordinates, the ridge by closed-form leave-out error.
 
@@ -222,11 +219,19 @@ class Smoother:
         return np.einsum("inob,jnob->ijb", gradient, gradient, optimize=True) / len(self.T)
 
 
-def quadratic(P: Matrix, C: Matrix) -> Matrix:
-    """p_j' C p_j for every column p_j of P (h x m) and each of b symmetric C (h x h x b): m x b, in one product."""
-    i, j = np.triu_indices(len(P))
+def squares(P: Matrix, beta: Matrix) -> Matrix:
+    """Sum over outputs of (p_j' beta)^2 for every column p_j of P (h x m); beta h x c x b -> m x b."""
+    h, c, b = beta.shape
+    inner = P.T @ beta.reshape(h, c * b)
+    return np.square(inner, out=inner).reshape(-1, c, b).sum(axis=1)
+
+
+def quadratic(P: Matrix, C: Matrix, free: Matrix, weight: Matrix) -> Matrix:
+    """p_j' C p_j + free_j weight for the columns p_j of P and b symmetric C (h x h x b): m x b, in one product."""
+    i, j = np.triu_indices(len(C))
     pairs = P[i] * P[j] * np.where(i == j, 1.0, 2.0)[:, None]
-    return pairs.T @ C[i, j]
+    result = np.vstack([pairs, free]).T @ np.vstack([C[i, j], weight])
+    return np.maximum(result, 0.0, out=result)
 
 
 def importances(of: Loadings, target: Matrix, method: str) -> Matrix:
@@ -243,16 +248,13 @@ def importances(of: Loadings, target: Matrix, method: str) -> Matrix:
     if method == "fine":
         return fine(of, target)
     line = linear(of, target)
-    coherent = _normalised(coherent_raw(of, line.beta), of.label_free)
     if method == "coherent":
-        return _mixed(coherent, of.label_free, line.F)
-    gradient, r2, F = _gradient(of, target, line.r2)
-    gradient = _normalised(gradient, of.label_free)
+        return _mixed(of, line, np.zeros(target.shape[2]), None, line.F)
+    C, r2, F = _gradient(of, target, line.r2)
     if method == "gradient":
-        return _mixed(gradient, of.label_free, np.maximum(F, line.F))
+        return _mixed(of, line, np.ones(target.shape[2]), C, np.maximum(F, line.F))
     nonlinear = np.clip((r2 - line.r2) / np.maximum(r2, EVIDENCE_FLOOR), 0.0, 1.0)
-    mixture = (1.0 - nonlinear) * coherent + nonlinear * gradient
-    return _mixed(mixture, of.label_free, np.where(nonlinear > 0, np.maximum(F, line.F), line.F))
+    return _mixed(of, line, nonlinear, C, np.where(nonlinear > 0, np.maximum(F, line.F), line.F))
 
 
 def in_blocks(target: Matrix, size: int) -> Iterator[Matrix]:
@@ -261,7 +263,10 @@ def in_blocks(target: Matrix, size: int) -> Iterator[Matrix]:
 
 
 def _gradient(of: Loadings, target: Matrix, linear_r2: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """Gradient importance, and leave-out R^2 and F of the best smoother; weights are R^2 above the linear one's."""
+    """C (h x h x b, h the coordinates of the smoothers), and leave-out R^2 and F of the best smoother.
+
+    Smoothers are weighted by their R^2 above the linear one's; the shares of each sum to 1 before they are weighted.
+    """
     n = len(of.Z)
     fits = [(smoother, *smoother.fit(target)) for smoother in of.smoothers]
     r2 = np.array([fit[2] for fit in fits])
@@ -270,24 +275,40 @@ def _gradient(of: Loadings, target: Matrix, linear_r2: Matrix) -> tuple[Matrix, 
     weight[best[weight.sum(axis=0) == 0], np.flatnonzero(weight.sum(axis=0) == 0)] = 1.0
     weight /= weight.sum(axis=0)
     largest = max(smoother.size for smoother in of.smoothers)
-    gram = of.scaled[:largest] @ of.scaled[:largest].T
     C = np.zeros((largest, largest, target.shape[2]))
     for (smoother, dual, _, _), share in zip(fits, weight, strict=True):
         used, size = np.flatnonzero(share > 0), smoother.size
         own = smoother.outer_gradients(dual[:, :, used])
-        sums = np.einsum("ijb,ij->b", own, gram[:size, :size])
+        sums = np.einsum("ijb,ij->b", own, of.alike[:size, :size])
         C[:size, :size, used] += own * (share[used] / np.where(sums > 0, sums, 1.0))
     columns = np.arange(target.shape[2])
     top, freedom = r2[best, columns], np.array([fit[3] for fit in fits])[best, columns]
     explained = np.maximum(top, 0.0)
     F = (explained / np.maximum(freedom, 1.0)) / ((1.0 - explained) / np.maximum(n - 1 - freedom, 1.0))
-    return quadratic(of.scaled[:largest], C), top, F
+    return C, top, F
 
 
-def _mixed(share: Matrix, label_free: Matrix, F: Matrix) -> Matrix:
-    """(1 - tau) share + tau label-free, tau = min(1, 1 / F)."""
-    tau = 1.0 / np.maximum(F, 1.0)
-    return (1.0 - tau) * share + tau * label_free[:, None]
+def _mixed(of: Loadings, line: Fit, nonlinear: Matrix, C: Matrix | None, F: Matrix) -> Matrix:
+    """(1 - tau) ((1 - nonlinear) coherent + nonlinear gradient) + tau label-free, tau = min(1, 1 / F): m x b.
+
+    coherent_j = corr(x_j, Z beta)^2, summed over outputs, and gradient_j = p_j' C p_j, p_j the scaled column of P; each
+    as shares that sum to 1, or else label-free ones where they are all 0. What multiplies features is one matrix, so
+    that a thousand outcomes cost one product.
+    """
+    by_label, form = 1.0 - 1.0 / np.maximum(F, 1.0), np.zeros((0, 0, len(F)))
+    total = np.einsum("icb,ij,jcb->b", line.beta, of.alike, line.beta, optimize=True)
+    part = np.where(total > 0, by_label * (1.0 - nonlinear), 0.0)
+    beta = line.beta * np.sqrt(part / np.where(total > 0, total, 1.0))
+    used = part
+    if C is not None:
+        total = np.einsum("ijb,ij->b", C, of.alike[: len(C), : len(C)])
+        part = np.where(total > 0, by_label * nonlinear, 0.0)
+        form, used = C * (part / np.where(total > 0, total, 1.0)), used + part
+    if len(beta) > max(SMOOTH_COORDINATES):
+        return squares(of.scaled, beta) + quadratic(of.scaled, form, of.label_free, 1.0 - used)
+    both = np.einsum("icb,jcb->ijb", beta, beta)
+    both[: len(form), : len(form)] += form
+    return quadratic(of.scaled, both, of.label_free, 1.0 - used)
 
 
 def _left_out(Q: Matrix, hat: Matrix, residual: Matrix, groups: Matrix | None) -> Matrix:
