@@ -23,6 +23,8 @@ GAP_TOLERANCE = 1e-3
 """Neighbouring eigenvalues with a smaller relative gap count as nearly equal."""
 DENSE_BELOW = 300
 """Below this size a dense decomposition is the fastest."""
+BAND_ENTRIES = 100_000_000
+"""A factor of a band may hold as many numbers; above, a sparse one is made."""
 FACTOR_BELOW = 1500
 """Below this size a dense factor is so cheap that nothing else is tried."""
 
@@ -66,7 +68,7 @@ def largest(matrix: Symmetric, count: int, *, null: Matrix | None = None) -> Eig
 def smallest(matrix: Matrix | sparse.csr_array, count: int, *, null: Matrix) -> Eigenpairs:
     """A v = m v for the `count` smallest m >= 0, ascending, off the known null vectors (orthonormal columns).
 
-    Large problems: Lanczos iteration on the inverse from a sparse factor where fill stays low, else on lmax I - A;
+    Large problems: Lanczos iteration on the inverse from the factor of a band where one is narrow, else on lmax I - A;
     where that does not converge, on the inverse from a dense factor.
     """
     size = matrix.shape[0]
@@ -79,10 +81,11 @@ def smallest(matrix: Matrix | sparse.csr_array, count: int, *, null: Matrix) -> 
         values, vectors = _some(raised, 0, count)
         return _ordered(values, vectors, ascending=True, expected=count)
     matrix = sparse.csr_array(matrix)
-    found = None if size < FACTOR_BELOW or _low_fill(matrix) else _flipped(matrix, count, null)
+    band = _Band.of(matrix)
+    found = None if size < FACTOR_BELOW or band.narrow else _flipped(matrix, count, null)
     if found is None:
-        operator = splinalg.LinearOperator((size, size), matvec=_off(_inverse(matrix), null), dtype=np.float64)
-        found = _lanczos(operator, count)[1]
+        operator = splinalg.LinearOperator((size, size), matvec=_off(_inverse(matrix, band), null), dtype=np.float64)
+        found = _lanczos(operator, count, tolerance=1e-12)[1]  # an inverse converges far below that at once
     return _ordered(np.einsum("ij,ij->j", found, matrix @ found), found, ascending=True)
 
 
@@ -125,7 +128,7 @@ def _iterate(matrix: Symmetric, size: int, count: int) -> bool:
 
 
 def _lanczos(
-    operator: splinalg.LinearOperator, count: int, restarts: int | None = None, width: int = 2
+    operator: splinalg.LinearOperator, count: int, restarts: int | None = None, width: int = 2, tolerance: float = 0.0
 ) -> tuple[Matrix, Matrix]:
     """Pairs of the largest eigenvalues; a basis `width` times as wide as their number, wider for crowded spectra."""
     size = operator.shape[0]
@@ -135,7 +138,9 @@ def _lanczos(
         return values, vectors
     start = np.random.default_rng(0).standard_normal(size)
     basis = min(size, max(width * count + 1, 20))
-    values, vectors = splinalg.eigsh(operator, k=count, which="LA", v0=start, ncv=basis, maxiter=restarts)
+    values, vectors = splinalg.eigsh(
+        operator, k=count, which="LA", v0=start, ncv=basis, maxiter=restarts, tol=tolerance
+    )
     return values, vectors
 
 
@@ -168,14 +173,32 @@ def _off(apply, null: Matrix):  # type: ignore[no-untyped-def]
     return matvec
 
 
-def _low_fill(matrix: sparse.csr_array) -> bool:
-    """Whether a sparse factor stays sparse, judged by the bandwidth after reordering."""
-    order = csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True)
-    place = np.empty(len(order), dtype=np.intp)
-    place[order] = np.arange(len(order))
-    entries = sparse.coo_array(matrix)
-    bandwidth = int(np.abs(place[entries.row] - place[entries.col]).max(initial=0))
-    return bandwidth < matrix.shape[0] // 6
+@dataclass(frozen=True)
+class _Band:
+    """An order of the rows that brings the entries of a symmetric matrix near its diagonal, and how near."""
+
+    order: NDArray[np.int32]
+    width: int
+
+    @classmethod
+    def of(cls, matrix: sparse.csr_array) -> _Band:
+        order = csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True)
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        rows = np.repeat(place, np.diff(matrix.indptr))
+        return cls(order, int((rows - place[matrix.indices]).max(initial=0)))
+
+    @property
+    def narrow(self) -> bool:
+        """Whether a factor stays sparse."""
+        return self.width < len(self.order) // 6
+
+    def lower(self, matrix: sparse.csr_array) -> Matrix:
+        """Diagonals of the reordered matrix from the main one down, as LAPACK wants them."""
+        entries = sparse.coo_array(sparse.triu(matrix[self.order][:, self.order]))  # symmetric: in order of columns
+        band = np.zeros((self.width + 1, len(self.order)), order="F")
+        band[entries.col - entries.row, entries.row] = entries.data
+        return band
 
 
 def _flipped(matrix: sparse.csr_array, count: int, null: Matrix) -> Matrix | None:
@@ -192,25 +215,44 @@ def _flipped(matrix: sparse.csr_array, count: int, null: Matrix) -> Matrix | Non
         return None
 
 
-def _inverse(matrix: sparse.csr_array):  # type: ignore[no-untyped-def]
+def _inverse(matrix: sparse.csr_array, band: _Band):  # type: ignore[no-untyped-def]
     """b -> (A + e I)^-1 b with e so small that only the null vectors notice."""
     size = matrix.shape[0]
     scale = float(matrix.diagonal().max())
-    if _low_fill(matrix):
+    if band.narrow and size * band.width > BAND_ENTRIES:
         shifted = sparse.csc_array(matrix + 1e-12 * scale * sparse.eye_array(size))
         factor = splinalg.splu(
             shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
         )
         return factor.solve
     for shift in (1e-12, 1e-10, 1e-8):
-        dense = np.asfortranarray(matrix.toarray())
-        dense.flat[:: size + 1] += shift * scale
         try:
-            factored = linalg.cho_factor(dense, overwrite_a=True, check_finite=False)
+            return _banded(matrix, band, shift * scale) if band.narrow else _full(matrix, shift * scale)
         except linalg.LinAlgError:
             continue
-        return lambda vector: linalg.cho_solve(factored, vector, check_finite=False)
     raise ConvergenceError(f"a matrix of size {size} could not be factored. Check the features for extreme values.")
+
+
+def _banded(matrix: sparse.csr_array, band: _Band, shift: float):  # type: ignore[no-untyped-def]
+    """Solve by the Cholesky factor of a band."""
+    lower = band.lower(matrix)
+    lower[0] += shift
+    factor = linalg.cholesky_banded(lower, overwrite_ab=True, lower=True, check_finite=False)
+
+    def solve(vector: Matrix) -> Matrix:
+        result = np.empty_like(vector)
+        result[band.order] = linalg.cho_solve_banded((factor, True), vector[band.order], check_finite=False)
+        return result
+
+    return solve
+
+
+def _full(matrix: sparse.csr_array, shift: float):  # type: ignore[no-untyped-def]
+    """Solve by the Cholesky factor of the whole matrix."""
+    dense = np.asfortranarray(matrix.toarray())
+    dense.flat[:: len(dense) + 1] += shift
+    factor = linalg.cho_factor(dense, overwrite_a=True, check_finite=False)
+    return lambda vector: linalg.cho_solve(factor, vector, check_finite=False)
 
 
 def _some(dense: Matrix, start: int, stop: int) -> tuple[Matrix, Matrix]:
