@@ -50,10 +50,10 @@ lint: $(READY)-dev ## style, format and types
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 
-bench: $(READY)-all ## all benchmarks (long)
+bench: $(READY)-dev ## all benchmarks (long)
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-bench-quick: $(READY)-all ## the benchmarks in small
+bench-quick: $(READY)-dev ## the benchmarks in small
 	$(BIN)/python -m benchmarks --quick $(BENCH_ARGS)
 
 docs: $(READY)-dev ## the documentation, into site/

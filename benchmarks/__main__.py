@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from benchmarks import embeddings, graphs, importance, new_samples, report
+from benchmarks import architecture, archive, embeddings, graphs, importance, new_samples, nuclei, report
 from benchmarks.cases import Row, measured
 from benchmarks.measure import Workshop
 
@@ -19,6 +19,9 @@ SUITES = {
     "graphs": graphs.SUITE,
     "new_samples": new_samples.SUITE,
     "importance": importance.SUITE,
+    "architecture": architecture.SUITE,
+    "nuclei": nuclei.SUITE,
+    "archive": archive.SUITE,
 }
 RESULTS = Path(__file__).parent / "results"
 

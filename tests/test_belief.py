@@ -245,12 +245,11 @@ def test_features_named_as_reasons_are_what_holds_query_and_hit_together(data: P
 # --- what it reaches
 
 
-def tiles(data: Path, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def tiles(data: Path) -> tuple[np.ndarray, np.ndarray]:
     """1600 colorectal tiles, 200 of each of eight tissues."""
     with np.load(data / "tables" / "kather_texture.npz") as file:
         X, y = file["X"], file["y"]
-    random = np.random.default_rng(seed)
-    rows = np.concatenate([random.choice(np.flatnonzero(y == c), 200, replace=False) for c in np.unique(y)])
+    rows = np.concatenate([np.flatnonzero(y == c)[:200] for c in np.unique(y)])
     return X[rows], y[rows]
 
 
@@ -273,9 +272,13 @@ def beside(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, float]:
 
 @pytest.mark.data
 def test_on_colorectal_tiles(data: Path) -> None:
-    """Half and half, five seeds that draw tiles and split: .737 (.711 to .768), LDA .622, proximity .628."""
-    found = pd.DataFrame([beside(*tiles(data, seed), seed) for seed in (11, 12)]).mean()
-    assert found["belief"] > 0.7
+    """The first 200 tiles of each class, half and half, five splits: .765 (.749 to .785).
+
+    Three random draws of 1600 tiles gave .767, .782 and .746; drawing and splitting anew for each of five seeds gave
+    .737 (.711 to .768), LDA .622, proximity .628.
+    """
+    found = pd.DataFrame([beside(*tiles(data), seed) for seed in range(2)]).mean()
+    assert found["belief"] >= 0.74
     assert found["belief"] > found["discriminant"] + 0.05
     assert found["belief"] > found["proximity"] + 0.05
 

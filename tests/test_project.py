@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "clearfold"
 # Imports point from a later line to an earlier one, or along a line without a circle.
 LAYERS = [
     {"errors"},
-    {"images", "objects", "table"},
+    {"datasets", "images", "objects", "table"},
     {"features"},
     {"embedding"},
     {"importance", "saliency", "selection"},
@@ -106,6 +106,7 @@ def test_imports_make_no_circle() -> None:
         ("clearfold", {"matplotlib", "pandas", "pyarrow", "sklearn", "typer", "rich", "anndata", "h5py"}),
         # scikit-learn itself imports pandas, which imports pyarrow, and rich where they are installed
         ("clearfold.embedding", {"matplotlib", "typer", "anndata", "h5py"}),
+        ("clearfold.images", {"matplotlib", "pandas", "PIL", "tifffile", "openslide", "skimage"}),
     ],
 )
 def test_import_leaves_heavy_libraries_alone(module: str, heavy: set[str]) -> None:
@@ -114,7 +115,7 @@ def test_import_leaves_heavy_libraries_alone(module: str, heavy: set[str]) -> No
     assert not heavy & set(done.stdout.split())
 
 
-@pytest.mark.parametrize("name", ["clearfold", "clearfold.embedding"])
+@pytest.mark.parametrize("name", ["clearfold", "clearfold.embedding", "clearfold.images"])
 def test_every_public_name_can_be_imported(name: str) -> None:
     module = importlib.import_module(name)
     assert len(set(module.__all__)) == len(module.__all__)
@@ -132,11 +133,14 @@ OLDEST, NEWEST_WITH_ALL_WHEELS, NEWEST = "3.11", "3.14", "3.15"
 @pytest.mark.parametrize(
     ("python", "options"),
     [
-        pytest.param(OLDEST, ["--all-extras", "--only-binary", ":all:"], id="oldest"),
-        pytest.param(NEWEST_WITH_ALL_WHEELS, ["--all-extras", "--only-binary", ":all:"], id="newest-with-all-wheels"),
+        pytest.param(OLDEST, ["--extra", "all", "--only-binary", ":all:"], id="oldest"),
+        pytest.param(
+            NEWEST_WITH_ALL_WHEELS, ["--extra", "all", "--only-binary", ":all:"], id="newest-with-all-wheels"
+        ),
         pytest.param(NEWEST, ["--only-binary", ":all:"], id="newest-core"),
-        # h5py has no wheel for 3.15 yet: there `clearfold[anndata]` resolves, but compiles it.
-        pytest.param(NEWEST, ["--all-extras"], id="newest-all-extras"),
+        # some have no wheel for 3.15 yet: there `clearfold[all]` resolves, but compiles them
+        pytest.param(NEWEST, ["--extra", "all"], id="newest-all-extras"),
+        pytest.param(OLDEST, ["--all-extras"], id="oldest-for-development"),
     ],
 )
 def test_declared_ranges_resolve(python: str, options: list[str]) -> None:

@@ -6,7 +6,9 @@ ClearfoldError
 │   ├── TableError                      a file or a column of a table
 │   ├── ImageError                      an image or a slide cannot be read
 │   ├── ObjectsError                    outlines or a label mask cannot be read or do not fit the image
-│   └── ArchiveError                    a file or a server is not an archive that can be used
+│   ├── ArchiveError                    a file or a server is not an archive that can be used
+│   └── DatasetError                    files of a public set are not what they should be
+│       └── DatasetMissingError         a public set is not here and cannot be fetched
 ├── MissingExtraError (also ImportError) an optional dependency is not installed
 └── ConvergenceError (also RuntimeError) an eigenproblem did not give what was asked
 
@@ -56,6 +58,14 @@ class ObjectsError(InputError):
 
 class ArchiveError(InputError):
     """A file or a server is not an archive that can be used."""
+
+
+class DatasetError(InputError):
+    """Files of a public set are not what they should be, or cannot be fetched."""
+
+
+class DatasetMissingError(DatasetError):
+    """A public set is not here and cannot be fetched."""
 
 
 class MissingExtraError(ClearfoldError, ImportError):

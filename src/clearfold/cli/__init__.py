@@ -9,9 +9,14 @@ import typer
 from clearfold.cli.console import Commands
 from clearfold.cli.demo import demo
 from clearfold.cli.embed import embed
+from clearfold.cli.evaluate import evaluate
+from clearfold.cli.extract import extract
+from clearfold.cli.index import index
 from clearfold.cli.methods import CLASSES, Method
+from clearfold.cli.query import query
 from clearfold.cli.rank import rank
 from clearfold.cli.saliency import saliency
+from clearfold.cli.segment import segment
 
 __all__ = ["CLASSES", "Method", "app", "main"]
 
@@ -52,5 +57,5 @@ def top(
     """
 
 
-for command in (embed, rank, saliency, demo):
+for command in (segment, extract, embed, rank, saliency, index, query, evaluate, demo):
     app.command()(command)

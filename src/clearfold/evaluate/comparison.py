@@ -68,8 +68,8 @@ def compare(
     rows = []
     for split in range(n_splits):
         train = half(y, patients, np.random.default_rng([seed, split]))
-        scene = _Scene(X, y, patients, train, seed + split)
-        for name, method in {**METHODS, **{key: _learned(value) for key, value in (more or {}).items()}}.items():
+        scene = Scene(X, y, patients, train, seed + split)
+        for name, method in {**METHODS, **{key: learned(value) for key, value in (more or {}).items()}}.items():
             with warnings.catch_warnings():  # the health of every graph is not the question here
                 warnings.simplefilter("ignore", ClearfoldWarning)
                 rows.append({"split": split, "method": name, **scene.judge(method(scene), y)})
@@ -91,7 +91,7 @@ def half(y: Any, patients: Any, random: np.random.Generator) -> Any:
     return np.isin(patients, np.concatenate(chosen))
 
 
-class _Scene:
+class Scene:
     """One split: training rows first, held-out rows after them."""
 
     def __init__(self, X: Matrix, y: Any, patients: Any, train: Any, seed: int) -> None:
@@ -138,24 +138,25 @@ def _stacked(fitted: Any, table: Matrix, n: int) -> tuple[Matrix, str]:
     return np.vstack([fitted.transform(table[:n]), fitted.transform(table[n:])]), "euclidean"
 
 
-def _learned(transformer: Any) -> Callable[[_Scene], tuple[Matrix, str]]:
+def learned(transformer: Any) -> Callable[[Scene], tuple[Matrix, str]]:
+    """The coordinates of a transformer that is fitted on the training part."""
     from sklearn.base import clone
 
     return lambda scene: _stacked(clone(transformer).fit(scene.Z[: scene.n], scene.labels), scene.Z, scene.n)
 
 
-def _belief(scene: _Scene) -> tuple[Matrix, str]:
+def _belief(scene: Scene) -> tuple[Matrix, str]:
     embedding = BeliefSpectralEmbedding(random_state=scene.seed)
     return _stacked(embedding.fit(scene.raw[: scene.n], scene.labels, scene.patients[: scene.n]), scene.raw, scene.n)
 
 
-def _forest(scene: _Scene) -> RandomForestClassifier:
+def _forest(scene: Scene) -> RandomForestClassifier:
     return RandomForestClassifier(N_TREES, min_samples_leaf=2, random_state=scene.seed).fit(
         scene.Z[: scene.n], scene.labels
     )
 
 
-def _proximity(scene: _Scene) -> tuple[Matrix, str]:
+def _proximity(scene: Scene) -> tuple[Matrix, str]:
     leaves = _forest(scene).apply(scene.Z)
     apart = np.zeros((len(leaves), len(leaves)), dtype=np.float32)
     for column in leaves.T:
@@ -163,21 +164,21 @@ def _proximity(scene: _Scene) -> tuple[Matrix, str]:
     return apart / leaves.shape[1], "precomputed"
 
 
-def _posterior(scene: _Scene) -> tuple[Matrix, str]:
+def _posterior(scene: Scene) -> tuple[Matrix, str]:
     p = _forest(scene).predict_proba(scene.Z)
     return 1.0 - p @ p.T, "precomputed"
 
 
-METHODS: dict[str, Callable[[_Scene], tuple[Matrix, str]]] = {
+METHODS: dict[str, Callable[[Scene], tuple[Matrix, str]]] = {
     "belief": _belief,
     "discriminant": lambda s: _stacked(
         LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(s.Z[: s.n], s.labels), s.Z, s.n
     ),
     "forest proximity": _proximity,
     "forest posterior": _posterior,
-    "BoSE": _learned(BoostedGraphEmbedding(n_features=12)),
-    "BoSE and labels": _learned(BoostedGraphEmbedding(n_features=12, labels=True)),
-    "boosted distance": _learned(BoostedMetric(n_features=12)),
-    "SSGE": _learned(GraphEmbedding(n_components=3)),
+    "BoSE": learned(BoostedGraphEmbedding(n_features=12)),
+    "BoSE and labels": learned(BoostedGraphEmbedding(n_features=12, labels=True)),
+    "boosted distance": learned(BoostedMetric(n_features=12)),
+    "SSGE": learned(GraphEmbedding(n_components=3)),
     "plain distances": lambda s: (s.Z, "euclidean"),
 }

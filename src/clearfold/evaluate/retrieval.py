@@ -129,12 +129,12 @@ def retrieval(
         raise InputError(f"measure={measure!r} came; {' or '.join(map(repr, MEASURES))} is wanted.")
     asked = Asked(coordinates, labels, groups, metric)
     rows, columns = asked.chosen(queries, "queries"), asked.chosen(database, "database")
-    result = _asked_all(asked, rows, columns, measure, tuple(k))
+    result = asked_all(asked, rows, columns, measure, tuple(k))
     if np.isnan(result.value).all():
         raise InputError("no query has a relevant sample of another patient in the database. Check labels and groups.")
-    shares = _shares(result.patients, n_bootstrap, random_state)
+    shares = bootstrap_shares(result.patients, n_bootstrap, random_state)
     table = _parts_table(asked, rows, result, shares, parts, tuple(k))
-    return Retrieval(table, _class_table(asked, result), _curve(result, shares), result.value, measure)
+    return Retrieval(table, _class_table(asked, result), precision_recall_curve(result, shares), result.value, measure)
 
 
 def precision_at(coordinates: Any, labels: Any, k: int, *, groups: Any = None, metric: str = "euclidean") -> float:
@@ -152,7 +152,8 @@ def silhouette(coordinates: Any, labels: Any, *, metric: str = "euclidean") -> f
     return value
 
 
-def _asked_all(asked: Asked, rows: Any, columns: Any, measure: str, k: tuple[int, ...]) -> Queries:
+def asked_all(asked: Asked, rows: Any, columns: Any, measure: str, k: tuple[int, ...]) -> Queries:
+    """What every query among `rows` found among `columns`."""
     parts = []
     for at, ranking in asked.rankings(rows, columns):
         value = ranking.area() if measure == "area" else ranking.average_precision()
@@ -175,7 +176,7 @@ def _read(ranking: Ranking) -> Matrix:
     return curve
 
 
-def _shares(patients: Any, count: int, seed: int) -> Any:
+def bootstrap_shares(patients: Any, count: int, seed: int) -> Any:
     """How often each query's patient is drawn in each bootstrap round: rounds x queries."""
     names, codes = np.unique(patients, return_inverse=True)
     random = np.random.default_rng(seed)
@@ -183,7 +184,7 @@ def _shares(patients: Any, count: int, seed: int) -> Any:
     return drawn[:, codes].astype(float)
 
 
-def _means(result: Queries, values: Matrix, shares: Any) -> tuple[Any, Any]:
+def micro_and_macro(result: Queries, values: Matrix, shares: Any) -> tuple[Any, Any]:
     """Mean over queries and mean over class means, for each row of shares; NaN where nothing was drawn."""
     with np.errstate(invalid="ignore"):
         seen = ~np.isnan(values)
@@ -198,18 +199,18 @@ def _means(result: Queries, values: Matrix, shares: Any) -> tuple[Any, Any]:
     return micro, np.where(drawn > 0, np.nansum(table, axis=0) / np.maximum(drawn, 1), np.nan)
 
 
-def _summary(result: Queries, shares: Any) -> dict[str, float]:
+def summary(result: Queries, shares: Any) -> dict[str, float]:
+    """Micro and macro means with their 95 % intervals, and how many queries they rest on."""
     once = np.ones((1, len(result.value)))
     figures: dict[str, float] = {"queries": len(result.value), "undefined": int(np.isnan(result.value).sum())}
     if figures["undefined"] == figures["queries"]:
         return figures
-    for name, value, drawn in zip(
-        ("micro", "macro"), _means(result, result.value, once), _means(result, result.value, shares), strict=True
-    ):
+    seen, all_drawn = (micro_and_macro(result, result.value, weights) for weights in (once, shares))
+    for name, value, drawn in zip(("micro", "macro"), seen, all_drawn, strict=True):
         drawn = drawn[~np.isnan(drawn)]
         low, high = np.quantile(drawn, [0.025, 0.975]) if len(drawn) else (np.nan, np.nan)
         figures |= {name: float(value[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
-    micro, macro = _means(result, result.chance, once)
+    micro, macro = micro_and_macro(result, result.chance, once)
     return figures | {"chance_micro": float(micro[0]), "chance_macro": float(macro[0])}
 
 
@@ -222,7 +223,7 @@ def _parts_table(asked: Asked, rows: Any, result: Queries, shares: Any, parts: A
         named |= {str(name): names == name for name in dict.fromkeys(names.tolist())}
     lines = {}
     for name, mask in named.items():
-        figures = _summary(result.take(mask), shares[:, mask])
+        figures = summary(result.take(mask), shares[:, mask])
         seen = ~np.isnan(result.near[mask, 0]) if k else np.zeros(0)
         for place, count in enumerate(k):
             figures[f"precision_at_{count}"] = float(result.near[mask, place][seen].mean()) if seen.any() else np.nan
@@ -242,7 +243,8 @@ def _class_table(asked: Asked, result: Queries) -> Any:
     return pd.DataFrame(lines, columns=["label", "queries", "undefined", "value", "chance"])
 
 
-def _curve(result: Queries, shares: Any) -> Any:
+def precision_recall_curve(result: Queries, shares: Any) -> Any:
+    """Mean precision at each recall, with a band over patients."""
     import pandas as pd
 
     seen = ~np.isnan(result.value)

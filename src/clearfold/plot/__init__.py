@@ -7,10 +7,13 @@ when colours recur.
 
 from clearfold.plot.curves import curve, lines
 from clearfold.plot.files import PICTURES, grid, save, to_svg
+from clearfold.plot.overlay import heat_map, overlay
 from clearfold.plot.points import scatter
 from clearfold.plot.ranking import family_bars, importance_bars, rank_table
+from clearfold.plot.retrieval import pictures, precision_recall
 from clearfold.plot.saliency import region_map, saliency_bars, saliency_figure
 from clearfold.plot.style import COLOURS, GREY, INK, STYLES
+from clearfold.plot.survival import survival_curves
 
 __all__ = [
     "COLOURS",
@@ -21,13 +24,18 @@ __all__ = [
     "curve",
     "family_bars",
     "grid",
+    "heat_map",
     "importance_bars",
     "lines",
+    "overlay",
+    "pictures",
+    "precision_recall",
     "rank_table",
     "region_map",
     "saliency_bars",
     "saliency_figure",
     "save",
     "scatter",
+    "survival_curves",
     "to_svg",
 ]

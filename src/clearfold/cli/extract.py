@@ -1,0 +1,189 @@
+"""`clearfold extract`: images or slides in, a table of named features out."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from clearfold.cli.console import recorded, show, stderr
+from clearfold.errors import ImageError, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clearfold.features.files import Recipe, Task
+
+NAMES = ("case_id", "image", "file", "filename", "name", "id", "slide_id")
+"""Columns of a table of labels that may name the image."""
+
+
+def extract(
+    inputs: Annotated[list[Path], typer.Argument(help="Images, slides, or a folder of them.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Table: .parquet, .csv, .tsv, .h5ad.")] = Path(
+        "features.parquet"
+    ),
+    labels: Annotated[
+        Path | None, typer.Option(help="Table whose columns are added by the name of the image: label, patient_id ...")
+    ] = None,
+    mpp: Annotated[float | None, typer.Option(help="Micrometres a pixel of the files, where they do not say.")] = None,
+    nuclei: Annotated[
+        Path | None, typer.Option(help="Your own nuclei: GeoJSON, HoVer-Net JSON or a mask; or a folder of them.")
+    ] = None,
+    glands: Annotated[Path | None, typer.Option(help="Glands, as a mask or GeoJSON; or a folder of them.")] = None,
+    family: Annotated[
+        list[str] | None, typer.Option(help="Only this family of features; may be repeated. All by default.")
+    ] = None,
+    row: Annotated[str, typer.Option(help="What a row is: region, nucleus or gland.")] = "region",
+    tile: Annotated[int, typer.Option(min=64, help="Slides: pixels on the side of a tile.")] = 1024,
+    tile_mpp: Annotated[float, typer.Option(help="Slides: micrometres a pixel at which tiles are read.")] = 0.5,
+    jobs: Annotated[int, typer.Option(help="Images at once; -1 for one on each core.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
+) -> None:
+    """Measure nuclei, glands and tissue: one row of named numbers for each image, or each tile of a slide.
+
+    Nuclei are found by `clearfold segment` unless you bring your own. Work that was stopped is continued by the same
+    command; a file that cannot be read is told at the end and stops nothing.
+
+    Examples:
+
+    - `clearfold extract images/ --labels grades.csv --mpp 0.5 -o features.parquet`
+    - `clearfold extract slide.svs --nuclei qupath_export.geojson -o features.parquet`
+    - `clearfold extract images/ --glands masks/ --family shape --family graph -o features.csv`
+    """
+    from clearfold.features.files import Recipe, find_images
+    from clearfold.table import atomic_write, format_of, write_table
+
+    format_of(output)
+    recipe = Recipe(mpp, tuple(family) if family else None, tile, tile_mpp, row, nuclei, glands)
+    paths = [path for path in find_images(inputs) if path.resolve() != output.resolve()]
+    about = None if labels is None else read_labels(labels)
+    failed: dict[str, str] = {}
+    with ExitStack() as files, recorded() as notes:
+        temporary = files.enter_context(atomic_write(output))
+        frame, reused = _measured(paths, recipe, output, jobs, failed)
+        if about is not None:
+            frame = with_labels(frame, about, labels.name if labels else "", notes)
+        write_table(frame, temporary)
+    facts = {
+        "files": len(paths),
+        "rows": len(frame),
+        "features": sum("." in str(name) for name in frame.columns),
+        "taken from an earlier run": reused or None,
+        "table": str(output),
+        "could not be used": failed or None,
+        "warnings": notes,
+    }
+    print(json.dumps(facts, indent=2)) if as_json else show(facts)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _measured(
+    paths: list[Path], recipe: Recipe, output: Path, jobs: int, failed: dict[str, str]
+) -> tuple[pd.DataFrame, int]:
+    """Rows of all tasks, in their order, and how many tasks were done before; reasons go to `failed`."""
+    import pandas as pd
+
+    from clearfold.features.files import measure_all
+    from clearfold.features.journal import Journal
+
+    with Journal(output.with_name(f".{output.name}.part"), recipe) as journal, _progress() as progress:
+        tasks = _planned(paths, recipe, failed, progress)
+        rows = {task.name: journal.rows(task) for task in tasks}
+        open_tasks = [task for task in tasks if rows[task.name] is None]
+        bar = progress.add_task("measuring", total=len(tasks), completed=len(tasks) - len(open_tasks))
+        for done in measure_all(open_tasks, recipe, jobs):
+            if done.rows is None:
+                failed[str(done.task.path)] = done.reason
+            else:
+                journal.add(done.task, done.rows)
+                rows[done.task.name] = done.rows
+            progress.advance(bar)
+        kept = [table for table in rows.values() if table is not None and len(table)]
+        if not kept:
+            raise ImageError(f"Nothing could be measured. {_first(failed)}")
+        if not failed:
+            journal.remove()
+    return pd.concat(kept, ignore_index=True), len(tasks) - len(open_tasks)
+
+
+def _planned(paths: list[Path], recipe: Recipe, failed: dict[str, str], progress: Progress) -> list[Task]:
+    """Tasks of all files; a slide that cannot be opened is a reason."""
+    from clearfold.errors import ClearfoldError
+    from clearfold.features.files import plan
+
+    tasks: list[Task] = []
+    bar = progress.add_task("looking for tissue", total=len(paths))
+    for path in paths:
+        try:
+            found = plan(path, recipe)
+            if not found:
+                failed[str(path)] = "no tile of it holds tissue."
+            tasks += found
+        except ClearfoldError as error:
+            failed[str(path)] = str(error)
+        progress.advance(bar)
+    progress.remove_task(bar)
+    return tasks
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=stderr(),
+        transient=True,
+    )
+
+
+def _first(failed: dict[str, str]) -> str:
+    return next(iter(failed.values()), "No image holds an object to measure.")
+
+
+def read_labels(path: Path) -> pd.DataFrame:
+    """A table of labels, by the name of the image without its suffix."""
+    import pandas as pd
+
+    from clearfold.errors import TableError
+
+    try:
+        table = pd.read_csv(path, sep=None, engine="python", dtype=str, skipinitialspace=True)
+    except (OSError, ValueError, UnicodeError) as error:
+        raise TableError(f"{path}: it cannot be read as a table ({error}). Wanted is a CSV with a header.") from error
+    named = next((name for name in NAMES if name in table.columns), None)
+    if named is None or len(table.columns) < 2:
+        raise TableError(
+            f"{path}: it has the columns {', '.join(map(str, table.columns[:8]))}. One that names the image is wanted "
+            f"({', '.join(NAMES)}), and one at least that says something of it."
+        )
+    keys = table[named].map(lambda name: Path(str(name)).stem)
+    if keys.duplicated().any():
+        raise TableError(f"{path}: {keys[keys.duplicated()].iloc[0]} stands there twice. Keep one line for each image.")
+    return table.drop(columns=[named]).set_index(keys)
+
+
+def with_labels(frame: pd.DataFrame, about: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame:
+    """The features with the columns of the labels before them; images without a line have none."""
+    keys = frame["image"].map(lambda name: Path(str(name)).stem)
+    clash = sorted(set(about.columns) & set(frame.columns))
+    if clash:
+        raise InputError(f"{source} has columns that the features have too: {', '.join(clash)}. Rename them.")
+    without = sorted(set(keys) - set(about.index))
+    if len(without) == keys.nunique():
+        raise InputError(
+            f"{source} names none of the images: it has {about.index[0]}, the images are {keys.iloc[0]} ... Names are "
+            "compared without folder and suffix."
+        )
+    if without:
+        notes.append(f"{len(without)} images have no line in {source}: {', '.join(without[:5])}")
+    added: Any = about.reindex(keys).set_axis(frame.index)
+    place = list(frame.columns).index("case_id") + 1
+    return added.join(frame).reindex(columns=[*frame.columns[:place], *added.columns, *frame.columns[place:]])
