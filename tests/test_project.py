@@ -134,9 +134,7 @@ OLDEST, NEWEST_WITH_ALL_WHEELS, NEWEST = "3.11", "3.14", "3.15"
     ("python", "options"),
     [
         pytest.param(OLDEST, ["--extra", "all", "--only-binary", ":all:"], id="oldest"),
-        pytest.param(
-            NEWEST_WITH_ALL_WHEELS, ["--extra", "all", "--only-binary", ":all:"], id="newest-with-all-wheels"
-        ),
+        pytest.param(NEWEST_WITH_ALL_WHEELS, ["--extra", "all", "--only-binary", ":all:"], id="newest-with-all-wheels"),
         pytest.param(NEWEST, ["--only-binary", ":all:"], id="newest-core"),
         # some have no wheel for 3.15 yet: there `clearfold[all]` resolves, but compiles them
         pytest.param(NEWEST, ["--extra", "all"], id="newest-all-extras"),
