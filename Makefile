@@ -39,7 +39,7 @@ export SETUP
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY)-all ## the first look: embed a real data set and write a report
+demo: $(READY)-all ## the first look: a map, a ranking, an archive, a report, and the page over it
 	$(BIN)/clearfold demo $(DEMO_ARGS)
 
 test: $(READY)-dev ## all tests, doctests and documentation examples

@@ -411,6 +411,9 @@ def test_a_fit_that_fails_leaves_everything_as_it_was(standing: Archive) -> None
     before = standing.versions(), standing.coordinates()
     with pytest.raises(InputError, match="n_components=50"):
         standing.fit(PCA(n_components=50))
+    for nothing in (None, PCA, "pca"):
+        with pytest.raises(ArchiveError, match="wanted is an embedding"):
+            standing.fit(nothing)
     assert standing.versions() == before[0]
     pd.testing.assert_frame_equal(standing.coordinates(), before[1])
 

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from archive_stores import FEATURES, Server, frame_of
 from clearfold.archive import Added, Archive
 from clearfold.embedding import PCA, BeliefSpectralEmbedding, GraphEmbedding
-from clearfold.errors import ArchiveError
+from clearfold.errors import ArchiveError, MissingExtraError
 
 DRIVER = Path(__file__).with_name("archive_driver.py")
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and rights as POSIX has them")
@@ -239,6 +240,8 @@ def said(error: BaseException, log: pytest.LogCaptureFixture) -> str:
         f"postgresql://user:{SECRET}%zz@127.0.0.1:1/cases",
         f"postgresql://user:{SECRET}@127.0.0.1:1/cases?nonsense={SECRET}",
         f"postgresql://user:{SECRET}@127.0.0.1:port/cases",
+        f"postgresql:/user:{SECRET}@127.0.0.1:1/cases",  # a slash is missing: this is no file either
+        f"host=127.0.0.1 port=1 password={SECRET}",
     ],
 )
 def test_a_server_that_is_not_there_never_shows_the_password(address: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -392,6 +395,62 @@ def test_indexing_goes_on_where_it_was_stopped(tmp_path: Path, images: Path) -> 
         assert count == 7, "nothing was measured twice but the one that was stopped"
 
 
+def test_a_store_that_fails_stops_the_work_instead_of_blaming_every_image(
+    tmp_path: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two images the server goes away: 10,000 images would each wait for it, and none of them is broken."""
+    seen: list[str] = []
+
+    def gone() -> Any:
+        raise ArchiveError("pathology on host gave no connection within 10 s.")
+
+    def told(done: int, total: int, name: str) -> None:
+        seen.append(name)
+        if len(seen) == 3:
+            monkeypatch.setattr(archive._store, "reading", gone)
+
+    with Archive.open(tmp_path / "cases.clearfold") as archive:
+        with pytest.raises(ArchiveError, match="gave no connection"):
+            archive.add(images, extract=measured, progress=told)
+        assert len(seen) == 3
+        monkeypatch.undo()
+        assert archive.add(images, extract=measured).added == 6 - len([name for name in seen if name != "broken"])
+
+
+def test_several_images_at_once_make_the_same_archive(tmp_path: Path, images: Path) -> None:
+    steps: list[tuple[int, int, str]] = []
+    with Archive.open(tmp_path / "one.clearfold") as one, Archive.open(tmp_path / "two.clearfold") as two:
+        alone = one.add(images, extract=measured, mpp=0.5)
+        together = two.add(images, extract=measured, mpp=0.5, n_jobs=2, progress=lambda *step: steps.append(step))
+        assert alone == together
+        assert [step[0] for step in steps] == list(range(1, 8))
+        pd.testing.assert_frame_equal(one.features(), two.features())
+        pd.testing.assert_frame_equal(one.cases(), two.cases())
+        assert one.settings == two.settings
+        assert [case.thumbnail for case in one.cases_of(one.cases().index)] == [
+            case.thumbnail for case in two.cases_of(two.cases().index)
+        ]
+
+
+def test_where_images_lie_and_what_the_system_puts_beside_them_makes_no_other_case(
+    tmp_path: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (images / "broken.png").rename(images / "._core0.png")
+    with Archive.open(tmp_path / "cases.clearfold") as archive:
+        assert archive.add(images, extract=measured) == Added(6, 0)
+        monkeypatch.chdir(tmp_path)
+        assert archive.add("images", extract=measured) == Added(0, 6)
+        assert archive.add({"core0": images / "core0.png"}, extract=measured) == Added(0, 1)
+
+
+def test_a_library_that_is_missing_is_said_once(tmp_path: Path, images: Path) -> None:
+    def unavailable(image: Any) -> dict[str, float]:
+        raise MissingExtraError("pip install 'clearfold[images]'")
+
+    with Archive.open(tmp_path / "cases.clearfold") as archive, pytest.raises(MissingExtraError, match="pip install"):
+        archive.add(images, extract=unavailable)
+
+
 def test_images_that_do_not_fit_the_archive(tmp_path: Path, images: Path) -> None:
     from PIL import Image
 
@@ -406,7 +465,7 @@ def test_images_that_do_not_fit_the_archive(tmp_path: Path, images: Path) -> Non
         told = archive.add([images / "core3.png"], extract=lambda image, power: {"other": 1.0})
         assert "features are not those of the archive" in told.failed["core3"]
         Image.new("RGB", (40, 40)).save(images / "core1.png")
-        assert "another case of this name" in archive.add([images / "core1.png"], extract=measured).failed["core1"]
+        assert "a case of this name with other" in archive.add([images / "core1.png"], extract=measured).failed["core1"]
         assert len(archive) == 3
         (images / "nothing").mkdir()
         with pytest.raises(ArchiveError, match="There are no images"):

@@ -178,6 +178,37 @@ def test_images_are_indexed_and_the_unreadable_are_listed(images: Path) -> None:
     assert "scale" in refused(*asked)
 
 
+def test_the_unreadable_are_listed_also_when_nothing_can_be_fitted(images: Path) -> None:
+    """One patient a class is too little for belief: the cases are kept all the same."""
+    pd.DataFrame({"case_id": ["tile00", "tile01"], "label": ["loose", "dense"]}).to_csv("few.csv", index=False)
+    for path in images.glob("tile*.png"):
+        path.unlink() if path.stem not in ("tile00", "tile01") else None
+    words = ("index", images, "--labels", "few.csv", "--mpp", 0.5, "--embedding", "belief", "-o", "cases.clearfold")
+    result = run(*words)
+    assert result.exit_code == 2
+    assert "failed: broken" in result.stderr
+    with Archive.open("cases.clearfold", read_only=True) as archive:
+        assert len(archive) == 2
+
+
+def test_a_large_tiff_is_read_in_tiles_like_a_slide(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tifffile
+
+    import clearfold.features
+    import clearfold.features.files
+
+    monkeypatch.setattr(clearfold.features, "extract", lambda image: pd.Series({"mean": image.pixels.mean()}))
+    monkeypatch.setattr(clearfold.features.files, "LARGE", 2**20)
+    Path("mixed").mkdir()
+    pixels = np.tile(tissue(1, 128), (8, 16, 1))
+    tifffile.imwrite("mixed/large.tif", pixels, tile=(256, 256), photometric="rgb")
+    Pillow.fromarray(pixels[:256, :256]).save("mixed/small.tif")
+    words = ("index", "mixed", "--mpp", 0.5, "--embedding", "none", "-o", "c.clearfold", "--jobs", 1)
+    succeeded(*words)
+    with Archive.open("c.clearfold", read_only=True) as archive:
+        assert sorted(archive.cases().index) == ["large_0_0", "large_1024_0", "small"]
+
+
 def test_a_slide_gives_a_case_for_each_tile_with_tissue(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import clearfold.features
 

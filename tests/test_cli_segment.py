@@ -1,27 +1,20 @@
 """`clearfold segment` writes what the segmenters find, for one image, a folder and a slide, and fails in words."""
 
+import importlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tifffile
-import typer
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from clearfold.cli import segment as command
-from clearfold.cli.console import Commands
+from clearfold.cli import app
 from clearfold.objects import match, read_objects, read_polygons, segment_nuclei
 from test_segmentation import tissue
 
-app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-app.command()(command.segment)
-
-
-@app.callback()
-def top(debug: bool = False) -> None:
-    """More than one command, as in the real one."""
+command = importlib.import_module("clearfold.cli.segment")  # as an attribute, `segment` is the function
 
 
 def run(*words: object) -> Result:
@@ -79,10 +72,28 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(place: Path) -> None
         ("images/tile0.png", "-o", "file.txt"),
         ("empty", "-o", "out"),
         ("images/tile0.png", "images/tile1.png", "-o", "out", "--overlay", "one.png"),
+        ("images/tile0.png", "-o", "nuclei.csv"),
+        ("images/tile0.png", "-o", "a.geojson", "--overlay", "one.jpg"),
     ):
         result = run(*words, "--mpp", 0.5)
         assert result.exit_code == 2, words
         assert "error:" in result.stderr
+
+
+def test_a_mask_has_the_labels_of_the_outlines(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.geojson", "a.png", "a.tif"):
+        assert run("images/tile0.png", "-o", name, "--mpp", 0.5).exit_code == 0
+    with Image.open(place / "images" / "tile0.png") as picture:
+        shape = picture.size[::-1]
+    found = [read_objects(name, shape).labels for name in ("a.geojson", "a.png", "a.tif")]
+    assert found[0].max() > 0
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    monkeypatch.setattr(command, "WHOLE", 50)
+    result = run("images/tile0.png", "-o", "b.png", "--mpp", 0.5)
+    assert result.exit_code == 2
+    assert "tiles, which give GeoJSON" in result.stderr
+    assert not (place / "b.png").exists()
 
 
 def test_an_unknown_scale_is_said_once(place: Path) -> None:

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import tifffile
 from PIL import Image as Picture
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from clearfold import extract
@@ -23,7 +30,9 @@ from clearfold.features import FAMILIES, expected_names, extract_objects, measur
 from clearfold.features.extraction import markdown_table
 from clearfold.features.files import Recipe, Task, find_images, measure
 from clearfold.features.journal import Journal
-from clearfold.objects import Objects
+from clearfold.images import open_slide
+from clearfold.objects import Objects, read_objects, write_objects
+from clearfold.plot import heat_map
 from clearfold.table import read_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -320,7 +329,130 @@ def test_own_nuclei_and_rows_of_nuclei(folder: Path, tmp_path: Path) -> None:
     assert rows["shape.area"].tolist() == [100.0, 200.0] * 4
 
 
+def test_outlines_that_changed_are_measured_again(folder: Path, tmp_path: Path) -> None:
+    task, outlines = Task(find_images(folder)[0]), tmp_path / "nuclei.npy"
+    recipe = Recipe(mpp=0.5, families=("shape",), nuclei=outlines)
+    for size in (20, 30):
+        labels = np.zeros((128, 128), int)
+        labels[:size, :size] = 1
+        np.save(outlines, labels)
+        os.utime(outlines, ns=(size, size))
+        with Journal(tmp_path / "part", recipe) as journal:
+            assert journal.rows(task) is None
+            journal.add(task, measure(task, recipe))
+        with Journal(tmp_path / "part", recipe) as journal:
+            again = journal.rows(task)
+        assert again is not None
+        assert again["shape.nucleus.area.mean"].tolist() == [size**2 / 4]
+    outlines.unlink()
+    with Journal(tmp_path / "part", recipe) as journal:
+        assert journal.rows(task) is None
+
+
+def test_outlines_that_cannot_fit_are_refused_before_the_work(folder: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.zeros((128, 128), int))
+    result = run(folder, "--nuclei", tmp_path / "one.npy", "-o", tmp_path / "f.csv")
+    assert result.exit_code == 2
+    assert "is one file, and there are 4 images" in result.stderr
+    result = run(folder, "--nuclei", tmp_path / "nowhere", "-o", tmp_path / "f.csv")
+    assert result.exit_code == 2
+    assert "There is no file or folder" in result.stderr
+    assert run(folder, "--tile-mpp", 0, "-o", tmp_path / "f.csv").exit_code == 2
+    assert not list(tmp_path.glob(".*part"))
+
+
+def test_every_file_that_cannot_be_used_is_named(folder: Path, tmp_path: Path) -> None:
+    for number in range(12):
+        (folder / f"broken{number}.png").write_text("not an image")
+    result = run(folder, "--family", "density", "--mpp", 0.5, "-o", tmp_path / "features.csv")
+    assert result.exit_code == 1
+    assert all(f"broken{number}.png: it begins with" in result.stderr for number in range(12))
+
+
+def test_workers_pass_on_what_they_warn_of(folder: Path, tmp_path: Path) -> None:
+    result = run(folder, "--family", "density", "--jobs", 2, "-o", tmp_path / "features.csv", "--json")
+    assert result.exit_code == 0, result.output
+    assert [note.split(":")[0] for note in json.loads(result.stdout)["warnings"]] == ["UnknownScaleWarning"] * 2
+
+
+# --- slides
+
+
+@pytest.fixture(scope="module")
+def slide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A slide of 300 x 260 pixels whose tiles at 1.3 um have no whole number of its pixels; and its nuclei."""
+    place = tmp_path_factory.mktemp("slide")
+    tissue = synthetic_tissue("high", size=300, seed=5)
+    pixels, labels = tissue.image[:260], np.asarray(tissue.nuclei)[:260]
+    tifffile.imwrite(place / "case.svs", pixels, tile=(64, 64), photometric="rgb")
+    write_objects(Objects.from_labels(labels, mpp=0.5), place / "case.geojson")
+    return place / "case.svs"
+
+
+@pytest.mark.parametrize("mpp", [0.5, 0.77, 1.3])
+def test_every_tile_of_a_slide_has_its_own_nuclei(slide: Path, tmp_path: Path, mpp: float) -> None:
+    options = ["--nuclei", slide.with_suffix(".geojson"), "--mpp", 0.5, "--tile", 64, "--tile-mpp", mpp]
+    result = run(slide, *options, "--family", "density", "-o", tmp_path / "tiles.csv", "--json")
+    assert result.exit_code == 0, result.output
+    with open_slide(slide, mpp=0.5) as opened:
+        squares = opened.squares(64, mpp=mpp)
+    rows = pd.read_csv(tmp_path / "tiles.csv")
+    assert rows["region"].tolist() == ["x={} y={} width={} height={}".format(*square) for square in squares]
+    result = run(slide, *options, "--family", "density", "--row", "nucleus", "-o", tmp_path / "nuclei.csv")
+    assert result.exit_code == 0, result.output
+    places = pd.read_csv(tmp_path / "nuclei.csv")[["place.x", "place.y"]].to_numpy()
+    assert len(places) == rows["density.count"].sum()
+    centres = read_objects(slide.with_suffix(".geojson"), (260, 300)).centroids
+    near = np.linalg.norm(places[:, None] - centres, axis=2)
+    assert np.median(near.min(axis=1)) < 1.0 * mpp / 0.5  # in pixels of the slide, whatever the scale of the tiles
+    assert (near.min(axis=0) < 12).all()
+
+
+def test_outlines_of_another_resolution_are_refused(slide: Path, tmp_path: Path) -> None:
+    options = ["--nuclei", slide.with_suffix(".geojson"), "--family", "density", "-o", tmp_path / "f.csv"]
+    result = run(slide, *options, "--mpp", 0.25, "--tile-mpp", 0.5)
+    assert result.exit_code == 2
+    assert "case.geojson: its outlines have 0.5 um a pixel and case.svs has 0.25" in result.stderr
+
+
+def test_a_feature_is_drawn_over_its_slide(slide: Path, tmp_path: Path) -> None:
+    options = ["--nuclei", slide.with_suffix(".geojson"), "--mpp", 0.5, "--tile", 64, "--family", "density"]
+    result = run(slide, *options, "-o", tmp_path / "tiles.csv", "--heat-map", "density.count")
+    assert result.exit_code == 0, result.output
+    with Picture.open(tmp_path / "case.density.count.png") as picture:
+        assert min(picture.size) > 300
+    table = pd.read_csv(tmp_path / "tiles.csv")
+    with open_slide(slide, mpp=0.5) as opened:
+        figure = heat_map(opened.thumbnail(), table, "density.count", size=opened.size)
+    np.testing.assert_array_equal(figure.axes[0].collections[0].get_array(), table["density.count"])
+    with pytest.raises(InputError, match="several slides"):
+        heat_map(np.zeros((260, 300, 3), np.uint8), pd.concat([table, table.assign(slide_id="b")]), "density.count")
+    refused = run(slide, *options, "-o", tmp_path / "other.csv", "--heat-map", "density.cuont")
+    assert refused.exit_code == 2
+    assert "Did you mean density.count" in refused.stderr
+
+
 def test_two_workers_give_the_same_table(folder: Path, tmp_path: Path) -> None:
     for name, jobs in (("one.csv", 1), ("two.csv", 2)):
         assert run(folder, "--mpp", 0.5, "--family", "graph", "--jobs", jobs, "-o", tmp_path / name).exit_code == 0
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+
+
+# --- real tissue
+
+
+def test_nuclei_and_their_arrangement_tell_benign_from_malignant_glands(data: Path) -> None:
+    """GlaS, three images of each patient, each patient predicted by the others: balanced accuracy above .80.
+
+    All 165 images in five folds of patients gave .90 with a logistic model; see docs/features.md.
+    """
+    labels = pd.read_csv(data / "glas" / "glas_labels.csv", dtype=str).groupby("patient").head(3)
+    rows = [extract(data / "glas" / "images" / f"{name}.jpg", mpp=0.62, families=GEOMETRY) for name in labels["name"]]
+    model = make_pipeline(
+        SimpleImputer(strategy="median"),
+        StandardScaler(),
+        LogisticRegression(C=0.01, class_weight="balanced", max_iter=3000),
+    )
+    grade = labels["grade"].to_numpy()
+    predicted = cross_val_predict(model, np.array(rows), grade, groups=labels["patient"], cv=LeaveOneGroupOut())
+    assert balanced_accuracy_score(grade, predicted) > 0.8

@@ -225,6 +225,7 @@ def test_windows_of_polygons_are_windows_of_the_whole() -> None:
     assert (fine.shape, fine.mpp) == ((180, 240), 0.5 / 3)
     np.testing.assert_array_equal(fine.labels[1::3, 1::3], objects.labels)
     assert len(polygons.objects(1000, 1000, 5, 5)) == 0
+    assert polygons.objects(70, 0, 7, 60, shape=(30, 3)).shape == (30, 3)  # 7 pixels do not become 3.5
     with pytest.raises(InputError, match="positive"):
         polygons.objects(0, 0, 0, 5)
 

@@ -34,7 +34,7 @@ from clearfold.evaluate.archives import BASELINES, evaluate_archive, evaluate_ca
 from clearfold.images import Image
 from clearfold.retrieval import Answer, answer
 from clearfold.retrieval.background import Background
-from clearfold.retrieval.units import units_of
+from clearfold.retrieval.units import meanings_of, units_of
 
 NAMES = list(load_breast_cancer().feature_names)
 
@@ -263,6 +263,17 @@ def test_limits_come_from_other_patients() -> None:
     assert np.mean([bool(text) for text in again]) < 0.2
 
 
+def test_a_stored_case_is_not_familiar_to_itself(tmp_path: Path) -> None:
+    """Also where nobody knows the patients: far from all others it is as strange as it would be as a new case."""
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.normal(size=(60, 4)), columns=list("abcd"))
+    frame.iloc[7] = 40.0
+    frame.insert(0, "case_id", [f"case{number}" for number in range(60)])
+    with archive_of(tmp_path, frame, PCA(n_components=2)) as opened:
+        assert not quietly(opened, "case7").familiar
+        assert quietly(opened, "case8").familiar
+
+
 def test_percentiles_count_equal_values_half() -> None:
     background = Background(("a",), np.array([[1.0], [2.0], [2.0], [5.0], [np.nan]]), np.arange(5).astype(object))
     values = [background.percentiles(np.array([x]))[0] for x in (0.0, 1.0, 2.0, 3.0, 5.0, np.nan)]
@@ -429,6 +440,12 @@ def test_units_are_those_of_the_catalogue() -> None:
     assert units_of(names, "um") == {"shape.nucleus.area.mean": "µm²", "graph.mst.edge_length.mean": "µm"}
     assert units_of(names, "px") == {"shape.nucleus.area.mean": "px²", "graph.mst.edge_length.mean": "px"}
     assert units_of(names, None) == {}
+    said = meanings_of(["shape.nucleus.area.sd", "graph.mst.edge_length.mean", "stain.region.eosin_p90", "mean area"])
+    assert said == {
+        "shape.nucleus.area.sd": "spread (SD): number of pixels",
+        "graph.mst.edge_length.mean": "mean: length of an edge of the Euclidean minimum spanning tree",
+        "stain.region.eosin_p90": "percentile 90 of the eosin concentration",
+    }
 
 
 # Images -----------------------------------------------------------------------------------------------------

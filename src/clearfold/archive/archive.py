@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 NOBODY: Numbers = np.empty(0, dtype=np.int64)
+MEANT_AS_SERVER = re.compile(r"^\s*postgres(ql)?:|\bpassword\s*=", re.IGNORECASE)
 
 
 class Archive(Contents):
@@ -49,7 +51,7 @@ class Archive(Contents):
             from clearfold.archive.postgres import PostgresStore
 
             return cls(PostgresStore(text, create=create, read_only=read_only))
-        if "://" in text:
+        if "://" in text or MEANT_AS_SERVER.search(text):  # as a file's name it would be printed, with its password
             raise ArchiveError("this address is not known. Archives are files, or servers at postgresql://...")
         from clearfold.archive.sqlite import SqliteStore
 
@@ -86,6 +88,7 @@ class Archive(Contents):
         mpp: float | None = None,
         extraction: Mapping[str, Any] | None = None,
         progress: Callable[[int, int, str], None] | None = None,
+        n_jobs: int | None = None,
         **roles: str | None,
     ) -> Added:
         """Add a table (one transaction) or images (one each); cases that are there already are skipped.
@@ -93,20 +96,22 @@ class Archive(Contents):
         Parameters
         ----------
         what : DataFrame, Table or its path, with case_id, patient_id, slide_id, label, time, event; other numbers are
-            features, other text is metadata. Or a folder or a list of images
+            features, other text is metadata. Or a folder, a list or a dict (case_id -> image) of images
         labels : for images, a table with case_id (the image's name), label, patient_id and any metadata
         metadata : columns of numbers that are no features
         extract : for images, image -> Series of named features; `clearfold.features.extract` if None
         mpp, extraction : for images, micrometres a pixel (as each image says if None) and further arguments of
             `extract`; both are kept with the archive and hold for all its images
         progress : for images, called with (done, total, name) after each
+        n_jobs : images to measure at once; -1 for one on each core
         roles : column names, as in `read_table`
         """
-        from clearfold.archive.pictures import Measuring, add_pictures, are_pictures
+        from clearfold.archive.measuring import Measuring
+        from clearfold.archive.pictures import add_pictures, are_pictures
 
         if are_pictures(what):
             self._extract = extract or self._extract
-            measuring = Measuring(self._extract, mpp, dict(extraction or {}))
+            measuring = Measuring(self._extract, mpp, dict(extraction or {}), n_jobs)
             return add_pictures(self._store, what, labels, measuring, progress, roles, self.fitted)
         from clearfold.archive.adding import insert_cases
         from clearfold.archive.cases import as_table, cases_of
@@ -192,7 +197,7 @@ class Archive(Contents):
 
     def extract(self, image: Any) -> pd.Series[float]:
         """Features of an image, measured as the archive's images were."""
-        from clearfold.archive.pictures import Measuring
+        from clearfold.archive.measuring import Measuring
 
         return Measuring(self._extract, None, self.settings.get("extraction") or {}).measure(image)
 

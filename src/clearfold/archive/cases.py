@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from os import PathLike
@@ -139,7 +140,7 @@ def _about(table: Table) -> list[dict[str, Scalar]]:
 
 def _unique(ids: Sequence[str | None]) -> None:
     if len(set(ids)) < len(ids):  # 1 and "1" are different cells, but one name
-        twice = sorted({str(name) for name in ids if ids.count(name) > 1})
+        twice = sorted(str(name) for name, times in Counter(ids).items() if times > 1)
         raise ArchiveError(f"Duplicate case id: {listed(twice, 5)}. Wanted is each once.")
 
 

@@ -14,6 +14,8 @@ import pandas as pd
 from clearfold.archive.store import Floats, Scalar, Store, Version
 from clearfold.errors import ArchiveError
 
+ROUNDING = 1e-9
+"""A feature that varies by less than this share of its size is constant up to rounding: scaled, it would be noise."""
 SCALE_THEMSELVES = ("BeliefSpectralEmbedding", "BoostedGraphEmbedding", "BoostedMetric")
 """Embeddings that standardise features on their own; others are put behind a StandardScaler."""
 
@@ -55,10 +57,13 @@ def fit_estimator(
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
 
+    if not hasattr(embedding, "get_params") or isinstance(embedding, type):
+        raise ArchiveError(f"{embedding!r} came to be fitted; wanted is an embedding, such as PCA(n_components=2).")
     values = frame.to_numpy()
     known = ~np.isnan(values).all(axis=0)
     kept = known.copy()
-    kept[known] = np.nanmin(values[:, known], axis=0) < np.nanmax(values[:, known], axis=0)
+    low, high = np.nanmin(values[:, known], axis=0), np.nanmax(values[:, known], axis=0)
+    kept[known] = high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))
     if not kept.any():
         raise ArchiveError("no feature varies: there is nothing to embed. Add cases that differ.")
     medians = np.nanmedian(values[:, kept], axis=0)

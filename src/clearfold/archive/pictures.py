@@ -2,52 +2,34 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from hashlib import blake2b
-from importlib import import_module
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from clearfold.archive.adding import insert_cases
 from clearfold.archive.cases import IDS, digest, identity, label_of, scalar
 from clearfold.archive.fitted import Fitted
-from clearfold.archive.store import Added, Case, Floats, Scalar, Store
+from clearfold.archive.measuring import Measured, Measuring, content_of, measure_all, reason_of
+from clearfold.archive.store import Added, Case, Scalar, Store
 from clearfold.errors import ArchiveError
 from clearfold.table.columns import listed, no_duplicates, present
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
-THUMBNAIL = 256
-"""Longest side of a stored picture in pixels."""
-WHOLE = 64 * 2**20
-"""Bytes up to which a whole file makes its mark; of a larger one, both ends and the size."""
+OTHER = "the archive has a case of this name with other pixels or other labels. Rename the image, or remove that case."
 
-
-@dataclass(frozen=True)
-class Measuring:
-    """How images become features: a function, micrometres a pixel (None: as the image says) and other arguments."""
-
-    extract: Callable[..., Any] | None
-    mpp: float | None
-    extraction: dict[str, Any]
-
-    def measure(self, image: Any) -> pd.Series[float]:
-        """Named features of one image."""
-        extract = self.extract or import_module("clearfold.features").extract
-        features = pd.Series(extract(image, **self.extraction))
-        return features.astype(float).set_axis([str(name) for name in features.index])
+Progress = Callable[[int, int, str], None]
 
 
 def are_pictures(what: Any) -> bool:
-    """Whether a folder, an image or a list of images came, not a table."""
+    """Whether a folder, an image, or images in a list or by name came, not a table."""
     if isinstance(what, str | PathLike):
         return Path(what).is_dir() or Path(what).suffix.lower() in SUFFIXES
-    return isinstance(what, list | tuple)
+    return isinstance(what, list | tuple | dict)
 
 
 def add_pictures(
@@ -55,29 +37,30 @@ def add_pictures(
     what: Any,
     labels: Any,
     measuring: Measuring,
-    progress: Callable[[int, int, str], None] | None,
+    progress: Progress | None,
     roles: Mapping[str, str | None],
     fitted: Callable[[int], Fitted],
 ) -> Added:
-    """Measure images and add each; those that cannot be used are listed with the reason and never stop the rest."""
-    named = _named(what)
+    """Measure images and add each; those that cannot be used are listed with the reason and never stop the rest.
+
+    What goes wrong with the store is raised: it would be the same for every image. What was added before stays.
+    """
+    named = pictures_of(what)
     known = {} if labels is None else read_labels(labels, roles)
-    measuring = _as_before(store, measuring)
-    added, skipped, failed = 0, 0, dict[str, str]()
-    for done, (name, source) in enumerate(named.items(), start=1):
-        try:
-            case, features, mpp = _case(store, name, source, known, measuring)
-        except Exception as error:  # whatever is wrong with one image, the others are still wanted
-            failed[name] = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
+    about = {name: _about(name, source, known) for name, source in named.items()}
+    _as_before(store, measuring)
+    tell = progress or (lambda done, of, name: None)
+    todo, total, failed = _open(store, named, about, tell)
+    for done, (name, measured) in enumerate(_measured(store, measuring, todo), start=len(named) - len(todo) + 1):
+        reason = measured.reason or _unlike(store, measured)
+        if reason:
+            failed[name] = reason
         else:
-            if case is None:
-                skipped += 1
-            else:
-                settings = {"mpp": mpp, "mpp_given": measuring.mpp is not None, "extraction": measuring.extraction}
-                added += insert_cases(store, [case], features, settings, fitted).added
-        if progress is not None:
-            progress(done, len(named), name)
-    return Added(added, skipped, failed)
+            settings = {"mpp": measured.mpp, "mpp_given": measuring.mpp is not None, "extraction": measuring.extraction}
+            one = insert_cases(store, [_case(name, about[name], measured)], measured.names, settings, fitted)
+            total = replace(total, added=total.added + one.added, skipped=total.skipped + one.skipped)
+        tell(done, len(named), name)
+    return replace(total, failed=failed)
 
 
 def _as_before(store: Store, measuring: Measuring) -> Measuring:
@@ -91,48 +74,63 @@ def _as_before(store: Store, measuring: Measuring) -> Measuring:
         raise ArchiveError(f"mpp={measuring.mpp} came; the archive's images were measured with mpp={mpp}. Use that.")
     if measuring.extraction and measuring.extraction != extraction:
         raise ArchiveError(f"extraction={measuring.extraction} came; the archive was made with {extraction}. Use that.")
-    return Measuring(measuring.extract, mpp if known.get("mpp_given") else None, extraction)
+    given = mpp if known.get("mpp_given") else None
+    return replace(measuring, mpp=given, extraction=extraction, settled=True, scale=mpp)
 
 
-def _case(
-    store: Store, name: str, source: Any, known: Mapping[str, dict[str, Any]], measuring: Measuring
-) -> tuple[Case | None, list[str], float | None]:
-    """A case from an image, with the names of its features and its scale; None when it is there already."""
-    from clearfold.images import as_image
-    from clearfold.retrieval.asking import at_scale
-
-    about = _about(name, source, known)
-    mark = digest(name, about, _content(source))
+def _open(
+    store: Store, named: Mapping[str, Any], about: Mapping[str, dict[str, Any]], tell: Progress
+) -> tuple[dict[str, Any], Added, dict[str, str]]:
+    """Images that are not in the archive yet, how many are, and those of which it has another one."""
     with store.reading():
-        there, settings = store.digests([name]), store.settings()
-    if there:
-        if there[name] != mark:
-            raise ArchiveError("the archive has another case of this name. Rename the image, or remove that case.")
-        return None, [], None
-    image = as_image(source, mpp=measuring.mpp)
-    if "features" in settings:
-        image = at_scale(image, settings.get("mpp"))  # of the first image, unless it was given
-    features = measuring.measure(image)
-    names, values = [str(name) for name in features.index], np.array(features, dtype=np.float64)
-    _check_features(names, values, settings.get("features"))
-    ids = {role: about.pop(role, None) for role in (*IDS[1:], "label")}
-    rest: dict[str, Scalar] = {key: value for key, value in about.items() if value is not None}
-    patient, slide = (None if ids[role] is None else str(ids[role]) for role in IDS[1:])
-    case = Case(name, patient, slide, ids["label"], rest, values, _thumbnail(image.pixels), mark)
-    return case, names, image.mpp
+        there = store.digests(list(named))
+    failed: dict[str, str] = {}
+    for done, name in enumerate(there, start=1):
+        try:
+            if there[name] != _mark(name, about[name], content_of(named[name])):
+                failed[name] = OTHER
+        except OSError as error:
+            failed[name] = reason_of(error)
+        tell(done, len(named), name)
+    todo = {name: source for name, source in named.items() if name not in there}
+    return todo, Added(skipped=len(there) - len(failed)), failed
 
 
-def _check_features(names: list[str], values: Floats, wanted: list[str] | None) -> None:
-    no_duplicates(names, "feature")
-    infinite = [name for name, value in zip(names, values, strict=True) if np.isinf(value)]
-    if infinite:
-        raise ArchiveError(f"infinite values in {listed(infinite, 3)}.")
-    if wanted is not None and set(names) != set(wanted):
-        other = sorted(set(names) ^ set(wanted))
-        raise ArchiveError(f"its features are not those of the archive: {listed(other, 3)} differ.")
+def _measured(store: Store, measuring: Measuring, todo: Mapping[str, Any]) -> Iterator[tuple[str, Measured]]:
+    """Every image in order: alone until the first has fixed the archive's scale, then several at once."""
+    waiting = deque(todo.items())
+    while waiting and not (way := _as_before(store, measuring)).settled:
+        name, source = waiting.popleft()
+        yield name, way.attempt(source)
+    if waiting:
+        found = measure_all(way, [source for _, source in waiting])
+        yield from zip((name for name, _ in waiting), found, strict=True)
 
 
-def _about(name: str, source: Any, known: Mapping[str, dict[str, Any]]) -> dict[str, Scalar]:
+def _unlike(store: Store, measured: Measured) -> str:
+    """Why an image's features cannot stand beside those of the archive, if so."""
+    with store.reading():
+        wanted = store.settings().get("features")
+    other = [] if wanted is None else sorted(set(measured.names) ^ set(wanted))
+    return f"its features are not those of the archive: {listed(other, 3)} differ." if other else ""
+
+
+def _case(name: str, about: Mapping[str, Any], measured: Measured) -> Case:
+    assert measured.values is not None
+    rest: dict[str, Scalar] = {
+        key: value for key, value in about.items() if value is not None and key not in (*IDS, "label")
+    }
+    patient, slide = (None if about.get(role) is None else str(about[role]) for role in IDS[1:])
+    mark = _mark(name, about, measured.content)
+    return Case(name, patient, slide, about.get("label"), rest, measured.values, measured.thumbnail, mark)
+
+
+def _mark(name: str, about: Mapping[str, Any], content: bytes) -> bytes:
+    """Of a case from an image; where its file lies makes no other case."""
+    return digest(name, {key: value for key, value in about.items() if key != "image"}, content)
+
+
+def _about(name: str, source: Any, known: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """What the labels say of an image, found by its name with or without suffix or folder."""
     path = Path(source) if isinstance(source, str | PathLike) else None
     keys = [name] if path is None else [name, path.name, path.stem]
@@ -177,11 +175,13 @@ def _frame(labels: Any) -> pd.DataFrame:
         raise ArchiveError(f"the labels in {path.name} could not be read ({error}). Wanted is a CSV file.") from error
 
 
-def _named(what: Any) -> dict[str, Any]:
+def pictures_of(what: Any) -> dict[str, Any]:
     """case_id -> image: its path inside the folder without suffix, or the name of a given image."""
+    if isinstance(what, dict):
+        return {str(name): source for name, source in what.items()}
     if isinstance(what, str | PathLike) and Path(what).is_dir():
         folder = Path(what)
-        paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+        paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and _own(path))
         if not paths:
             raise ArchiveError(f"There are no images in {folder}. Images are {', '.join(SUFFIXES)}.")
         pairs: Iterable[tuple[str, Any]] = [
@@ -193,34 +193,16 @@ def _named(what: Any) -> dict[str, Any]:
     return dict(pairs)
 
 
+def _own(path: Path) -> bool:
+    """Whether this is a file of the user's, not one that a system put there."""
+    return path.is_file() and not path.name.startswith(".")
+
+
 def _name(one: Any) -> str:
     if isinstance(one, str | PathLike):
         return Path(one).stem
+    if hasattr(one, "read") and hasattr(one, "mark"):
+        return str(one.name)
     if getattr(one, "name", None) and hasattr(one, "pixels"):
         return Path(one.name).stem
     raise ArchiveError(f"{type(one).__name__} came in a list of images; wanted are paths, or what read_image gives.")
-
-
-def _content(source: Any) -> bytes:
-    """A mark of an image's bytes."""
-    if not isinstance(source, str | PathLike):
-        return blake2b(np.ascontiguousarray(source.pixels).tobytes()).digest()
-    mark = blake2b()
-    with Path(source).open("rb") as file:
-        size = Path(source).stat().st_size
-        mark.update(str(size).encode())
-        mark.update(file.read(WHOLE if size <= WHOLE else WHOLE // 64))
-        if size > WHOLE:
-            file.seek(-WHOLE // 64, 2)
-            mark.update(file.read())
-    return mark.digest()
-
-
-def _thumbnail(pixels: np.ndarray[Any, Any]) -> bytes:
-    from PIL import Image
-
-    picture = Image.fromarray(pixels)
-    picture.thumbnail((THUMBNAIL, THUMBNAIL))
-    data = io.BytesIO()
-    picture.save(data, "JPEG", quality=85)
-    return data.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -145,6 +146,9 @@ class PostgresServer:
 
 def _pool(address: str) -> Any:
     pool = _library("psycopg_pool")
+    quiet = logging.getLogger("psycopg.pool")  # it would print every attempt; the error that we raise says it once
+    if not quiet.handlers:
+        quiet.addHandler(logging.NullHandler())
     return pool.ConnectionPool(
         address,
         min_size=0,

@@ -15,8 +15,10 @@ from clearfold.cli.index import index
 from clearfold.cli.methods import CLASSES, Method
 from clearfold.cli.query import query
 from clearfold.cli.rank import rank
+from clearfold.cli.reproduce import reproduce
 from clearfold.cli.saliency import saliency
 from clearfold.cli.segment import segment
+from clearfold.cli.serve import serve
 
 __all__ = ["CLASSES", "Method", "app", "main"]
 
@@ -57,5 +59,5 @@ def top(
     """
 
 
-for command in (segment, extract, embed, rank, saliency, index, query, evaluate, demo):
+for command in (segment, extract, embed, rank, saliency, index, query, evaluate, serve, reproduce, demo):
     app.command()(command)

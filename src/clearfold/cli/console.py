@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table as Grid
 from rich.text import Text
 from typer.core import TyperGroup
@@ -39,6 +40,19 @@ class Commands(TyperGroup):
 def stderr() -> Console:
     """Where progress, warnings and errors go; results go to standard output."""
     return Console(stderr=True)
+
+
+def progress_bar() -> Progress:
+    """A bar for long work: what, how much of how many, since when, and for how long still."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=stderr(),
+        transient=True,
+    )
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""`clearfold demo`: the first look, on data that come with scikit-learn."""
+"""`clearfold demo`: the first look, on data that come with scikit-learn and on drawn tissue."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clearfold.cli.console import fact_table, recorded, show
+from clearfold.cli.demo_archive import NAME, add_search, make_archive
 from clearfold.cli.methods import Method, coordinate_table, map_facts
 from clearfold.errors import InputError
 
@@ -31,18 +33,29 @@ DEMO_TEXT = (
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("clearfold-demo"),
+    serve: Annotated[
+        bool | None, typer.Option("--serve/--no-serve", help="End with the page; by default in a terminal.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page.")] = 8765,
 ) -> None:
-    """Map 569 breast tumours that come with scikit-learn, rank their features and write a report.
+    """Map 569 breast tumours, rank their features, index drawn tissue, ask it, write a report, and show the page.
 
-    Nothing is downloaded. Three quarters of the cases make the map (Isomap, with PCA beside it) and the ranking;
-    the others are placed on the map without fitting again.
+    Nothing is downloaded. Three quarters of the tumours, which come with scikit-learn, make the map (Isomap, with PCA
+    beside it) and the ranking; the others are placed on the map without fitting again. The archive holds tissue that
+    was drawn for it.
 
-    Example: `clearfold demo -o demo`
+    Example: `clearfold demo -o demo --no-serve`
     """
     with recorded() as notes:
         facts = _demo(output, notes)
     show(facts)
     print(f"Report: {output / 'report.html'}")
+    if sys.stdout.isatty() if serve is None else serve:
+        from clearfold.cli.serve import serve as show_page
+
+        show_page(str(output / NAME), port=port)
+    else:
+        print(f"Page: clearfold serve {output / NAME}  (at http://127.0.0.1:{port}/)")
 
 
 def _demo(folder: Path, notes: list[str]) -> dict[str, Any]:
@@ -79,7 +92,10 @@ def _demo(folder: Path, notes: list[str]) -> dict[str, Any]:
     facts |= {"samples": len(X), "rounds": ROUNDS, "permutations": PERMUTATIONS, **result_facts(ranked)}
     facts["agreement"] = [f"{name}: {share:.3f}" for name, share in agreement.to_numpy()]
     figure = _two_maps(maps, placed, y, y_new)
+    folder.mkdir(parents=True, exist_ok=True)
     page = _demo_page(facts, notes + round_notes(ranked), figure, curve, agreement, ranked)
+    add_search(page, make_archive(folder))
+    _add_next(page)
     frame = coordinate_table(cases, _in_order(ranked.embedding_.embedding_, placed["Isomap"], [*old, *new]))
     frame.insert(2, "placed_later", frame.index.isin(new))
     tables = {"cases.csv": cases, "coordinates.csv": frame, "ranking.csv": whole_ranking(ranked)}
@@ -173,8 +189,13 @@ def _demo_page(
         f"along the neighbour graph. The elbow, {curve.chosen}, was used.",
     )
     page.heading("What was done").table(fact_table(facts))
-    page.heading("How to read the ranking, and what is known").text(*HOW_TO_READ)
-    return page.heading("Next").text(
+    return page.heading("How to read the ranking, and what is known").text(*HOW_TO_READ)
+
+
+def _add_next(page: Report) -> None:
+    page.heading("Next").text(
         "The same for a table of yours:\nclearfold rank features.csv --label grade --group patient -o report.html\n"
-        "clearfold embed features.csv --label grade --report map.html"
+        "clearfold embed features.csv --label grade --report map.html",
+        "The same for images of yours:\nclearfold extract images/ --labels grades.csv --mpp 0.5 -o features.parquet\n"
+        "clearfold index features.parquet -o cases.clearfold\nclearfold serve cases.clearfold",
     )

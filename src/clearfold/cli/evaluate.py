@@ -114,7 +114,8 @@ def _show(result: ArchiveEvaluation) -> None:
     grid = Grid(box=None, pad_edge=False)
     names = [name for name in COLUMNS if name not in ("precision_at_5", "gap")]
     for name in names:
-        grid.add_column(COLUMNS[name], justify="left" if name == "method" else "right", no_wrap=True)
+        words = name == "method"  # names give way where a line is short, figures stay whole
+        grid.add_column(COLUMNS[name], justify="left" if words else "right", no_wrap=not words)
     for row in figures(result)[names].itertuples(index=False):
         grid.add_row(*(Text(cell, style="bold" if row[0] == result.embedding else "") for cell in row))
     console = Console()

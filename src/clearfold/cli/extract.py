@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from clearfold.cli.console import recorded, show, stderr
+from clearfold.cli.console import progress_bar, recorded, show, stderr
 from clearfold.errors import ImageError, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.progress import Progress
 
-    from clearfold.features.files import Recipe, Task
+    from clearfold.features.files import Done, Recipe, Task
 
 NAMES = ("case_id", "image", "file", "filename", "name", "id", "slide_id")
 """Columns of a table of labels that may name the image."""
+STARTING = "measuring (the first takes longer)"
+"""Where small kernels are not compiled yet, that is some ten seconds without a step of the bar."""
 
 
 def extract(
@@ -30,7 +34,9 @@ def extract(
     labels: Annotated[
         Path | None, typer.Option(help="Table whose columns are added by the name of the image: label, patient_id ...")
     ] = None,
-    mpp: Annotated[float | None, typer.Option(help="Micrometres a pixel of the files, where they do not say.")] = None,
+    mpp: Annotated[
+        float | None, typer.Option(help="Micrometres a pixel of the files; wins over what they say.")
+    ] = None,
     nuclei: Annotated[
         Path | None, typer.Option(help="Your own nuclei: GeoJSON, HoVer-Net JSON or a mask; or a folder of them.")
     ] = None,
@@ -41,6 +47,10 @@ def extract(
     row: Annotated[str, typer.Option(help="What a row is: region, nucleus or gland.")] = "region",
     tile: Annotated[int, typer.Option(min=64, help="Slides: pixels on the side of a tile.")] = 1024,
     tile_mpp: Annotated[float, typer.Option(help="Slides: micrometres a pixel at which tiles are read.")] = 0.5,
+    heat_map: Annotated[
+        list[str] | None,
+        typer.Option(help="Slides: draw this feature over each slide, as a picture beside the table; may be repeated."),
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Images at once; -1 for one on each core.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
 ) -> None:
@@ -52,15 +62,17 @@ def extract(
     Examples:
 
     - `clearfold extract images/ --labels grades.csv --mpp 0.5 -o features.parquet`
-    - `clearfold extract slide.svs --nuclei qupath_export.geojson -o features.parquet`
+    - `clearfold extract slide.svs --nuclei qupath_export.geojson -o features.parquet --heat-map density.count`
     - `clearfold extract images/ --glands masks/ --family shape --family graph -o features.csv`
     """
-    from clearfold.features.files import Recipe, find_images
+    from clearfold.features.files import Recipe, check_outlines, find_images
     from clearfold.table import atomic_write, format_of, write_table
 
     format_of(output)
     recipe = Recipe(mpp, tuple(family) if family else None, tile, tile_mpp, row, nuclei, glands)
     paths = [path for path in find_images(inputs) if path.resolve() != output.resolve()]
+    check_outlines(paths, recipe)
+    check_maps(heat_map or [], recipe)
     about = None if labels is None else read_labels(labels)
     failed: dict[str, str] = {}
     with ExitStack() as files, recorded() as notes:
@@ -69,18 +81,55 @@ def extract(
         if about is not None:
             frame = with_labels(frame, about, labels.name if labels else "", notes)
         write_table(frame, temporary)
+    pictures = [picture for name in heat_map or [] for picture in draw_maps(frame, name, paths, mpp, output)]
     facts = {
         "files": len(paths),
         "rows": len(frame),
         "features": sum("." in str(name) for name in frame.columns),
         "taken from an earlier run": reused or None,
         "table": str(output),
+        "pictures": pictures or None,
         "could not be used": failed or None,
         "warnings": notes,
     }
-    print(json.dumps(facts, indent=2)) if as_json else show(facts)
+    _say(facts, failed, as_json)
     if failed:
         raise typer.Exit(1)
+
+
+def check_maps(names: list[str], recipe: Recipe) -> None:
+    """Refuse, before any work, a heat map of what will not be measured."""
+    from clearfold.features import expected_names
+
+    known = expected_names(recipe.families, glands=recipe.glands is not None)
+    for name in names:
+        if recipe.row != "region" or name not in known:
+            alike = get_close_matches(name, known, 3)
+            hint = f" Did you mean {', '.join(alike)}?" if alike else ""
+            raise InputError(f"--heat-map {name} came; wanted is a feature of regions that is measured.{hint}")
+
+
+def draw_maps(frame: pd.DataFrame, name: str, paths: list[Path], mpp: float | None, output: Path) -> list[str]:
+    """A feature over every slide of the table; gives back the files."""
+    from clearfold.images import open_slide
+    from clearfold.plot import heat_map, save
+
+    drawn = []
+    for slide_id, tiles in frame.groupby("slide_id") if "slide_id" in frame else ():
+        picture = output.with_name(f"{slide_id}.{name}.png")
+        with open_slide(next(path for path in paths if path.stem == slide_id), mpp=mpp) as slide:
+            save(heat_map(slide.thumbnail(1600), tiles, name, size=slide.size), picture)
+        drawn.append(str(picture))
+    return drawn
+
+
+def _say(facts: dict[str, Any], failed: dict[str, str], as_json: bool) -> None:
+    """What was done, and every file that could not be used with its reason."""
+    for name, reason in failed.items():
+        stderr().print(f"could not use {name}: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)
+    if failed:
+        stderr().print("The table holds the others; the same command tries again only what is missing.")
+    print(json.dumps(facts, indent=2)) if as_json else show(facts | {"could not be used": len(failed) or None})
 
 
 def _measured(
@@ -92,24 +141,43 @@ def _measured(
     from clearfold.features.files import measure_all
     from clearfold.features.journal import Journal
 
-    with Journal(output.with_name(f".{output.name}.part"), recipe) as journal, _progress() as progress:
+    with Journal(output.with_name(f".{output.name}.part"), recipe) as journal, progress_bar() as progress:
         tasks = _planned(paths, recipe, failed, progress)
         rows = {task.name: journal.rows(task) for task in tasks}
         open_tasks = [task for task in tasks if rows[task.name] is None]
-        bar = progress.add_task("measuring", total=len(tasks), completed=len(tasks) - len(open_tasks))
-        for done in measure_all(open_tasks, recipe, jobs):
-            if done.rows is None:
-                failed[str(done.task.path)] = done.reason
-            else:
-                journal.add(done.task, done.rows)
-                rows[done.task.name] = done.rows
-            progress.advance(bar)
+        bar = progress.add_task(STARTING, total=len(tasks), completed=len(tasks) - len(open_tasks))
+        with _stopping(progress):
+            for done in measure_all(open_tasks, recipe, jobs):
+                if done.rows is None:
+                    failed.setdefault(str(done.task.path), _placed_reason(done))
+                else:
+                    journal.add(done.task, done.rows)
+                    rows[done.task.name] = done.rows
+                progress.update(bar, advance=1, description="measuring")
         kept = [table for table in rows.values() if table is not None and len(table)]
         if not kept:
-            raise ImageError(f"Nothing could be measured. {_first(failed)}")
+            raise ImageError(f"Nothing could be measured. {_reasons(failed)}")
         if not failed:
             journal.remove()
     return pd.concat(kept, ignore_index=True), len(tasks) - len(open_tasks)
+
+
+@contextmanager
+def _stopping(progress: Progress) -> Iterator[None]:
+    """Control-C says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        done = int(progress.tasks[0].completed)
+        progress.stop()
+        stderr().print(f"stopped: {done} images or tiles are done. The same command goes on from there.")
+        raise typer.Exit(130) from None
+
+
+def _placed_reason(done: Done) -> str:
+    """Why a task gave nothing; of a tile also which one."""
+    place = "" if done.task.square is None else "the tile at x={} y={}: ".format(*done.task.square)
+    return place + done.reason
 
 
 def _planned(paths: list[Path], recipe: Recipe, failed: dict[str, str], progress: Progress) -> list[Task]:
@@ -132,20 +200,8 @@ def _planned(paths: list[Path], recipe: Recipe, failed: dict[str, str], progress
     return tasks
 
 
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=stderr(),
-        transient=True,
-    )
-
-
-def _first(failed: dict[str, str]) -> str:
-    return next(iter(failed.values()), "No image holds an object to measure.")
+def _reasons(failed: dict[str, str]) -> str:
+    return "\n".join(failed.values()) if failed else "No image holds an object to measure."
 
 
 def read_labels(path: Path) -> pd.DataFrame:

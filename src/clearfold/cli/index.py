@@ -41,6 +41,7 @@ def index(
     embedding: Annotated[
         Embedding | None, typer.Option(help="What to fit. Default: belief if there are labels, else pca.")
     ] = None,
+    jobs: Annotated[int, typer.Option(help="Images at once; -1 for one on each core.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
 ) -> None:
     """Put cases into an archive and fit its embedding, so that `clearfold query` can ask it.
@@ -64,9 +65,13 @@ def index(
     with recorded() as notes, open_archive(where, create=True) as opened:
         given = {name: value for name, value in roles.items() if value}
         done = _add_tables(opened, tables, given, metadata or [])
-        for added in add_measured(opened, images, slides, labels, given, mpp) if images or slides else []:
+        for added in add_measured(opened, images, slides, labels, given, mpp, jobs) if images or slides else []:
             _count(done, added)
-        fitted = _fit(opened, embedding) if len(opened) else None
+        try:
+            fitted = _fit(opened, embedding) if len(opened) else None
+        except InputError:
+            _list(done["failed"])  # what was measured is kept, and what could not be is still worth knowing
+            raise
         facts = {
             "archive": shown(where),
             "added": done["added"],
@@ -78,12 +83,16 @@ def index(
         }
     failed = done["failed"]
     print(json.dumps(facts | {"failed": failed, "warnings": notes}, indent=2)) if as_json else show(facts)
+    _list(failed)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _list(failed: dict[str, str]) -> None:
     for name, reason in list(failed.items())[:LISTED]:
         stderr().print(Text.assemble(("failed: ", "bold red"), f"{name}: {reason}"), soft_wrap=True)
     if len(failed) > LISTED:
         stderr().print(f"and {len(failed) - LISTED} more; --json lists all")
-    if failed:
-        raise typer.Exit(1)
 
 
 def _where(output: Path | None, archive: str | None) -> str:
@@ -95,9 +104,9 @@ def _where(output: Path | None, archive: str | None) -> str:
     return archive
 
 
-def _kinds(inputs: list[Path], labels: Path | None) -> tuple[list[Path], list[Any], list[Path]]:
-    """Tables; what holds images, folders and one list of all single images; slides."""
-    from clearfold.cli.measuring import slides_in
+def _kinds(inputs: list[Path], labels: Path | None) -> tuple[list[Path], list[dict[str, Path]], list[Path]]:
+    """Tables, images by their names, and what is read in tiles."""
+    from clearfold.cli.measuring import images_and_slides
     from clearfold.table import FORMATS
 
     for path in [*inputs, *([labels] if labels else [])]:
@@ -105,13 +114,10 @@ def _kinds(inputs: list[Path], labels: Path | None) -> tuple[list[Path], list[An
         if not path.exists():
             raise InputError(f"There is no file or folder {path}. Check its name and the folder you are in.")
     tables = [path for path in inputs if path.is_file() and path.name.lower().endswith(tuple(FORMATS))]
-    parts = {path: slides_in(path) for path in inputs if path not in tables}
-    single = [path for path, (_, more) in parts.items() if more and not path.is_dir()]
-    images: list[Any] = [path for path, (_, more) in parts.items() if more and path.is_dir()]
-    images += [single] if single else []
-    if labels is not None and not parts:
+    others = [path for path in inputs if path not in tables]
+    if labels is not None and not others:
         raise InputError("--labels is for images; a table has its labels in a column: give --label NAME.")
-    return tables, images, [slide for slides, _ in parts.values() for slide in slides]
+    return tables, *images_and_slides(others)
 
 
 def _add_tables(archive: Archive, tables: list[Path], roles: dict[str, Any], metadata: list[str]) -> dict[str, Any]:

@@ -179,7 +179,9 @@ def _reason_table(hit: Hit) -> pd.DataFrame:
             "median": reason.median,
             "percentiles": reason.percentiles,
             "more like it": reason.alike or "",
+            "what it is": reason.meaning,
         }
         for reason in hit.reasons
     ]
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    return table if any(reason.meaning for reason in hit.reasons) else table.drop(columns="what it is", errors="ignore")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from clearfold.cli.console import recorded, show, stderr
+from clearfold.cli.console import progress_bar, recorded, show, stderr
 from clearfold.errors import ClearfoldError, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.progress import Progress
 
     from clearfold.images import Slide, Tile
     from clearfold.objects import Objects
@@ -37,7 +37,7 @@ IMAGES = (
     ".bif",
     ".svslide",
 )
-OUTPUTS, PICTURES = (".geojson", ".json"), (".png", ".svg", ".pdf")
+OUTPUTS, PICTURES = (".geojson", ".json", ".png", ".tif", ".tiff", ".npy"), (".png", ".svg", ".pdf")
 WHOLE = 3000
 """Images of at most this many pixels a side are segmented at once, larger ones in tiles."""
 
@@ -76,7 +76,8 @@ class Found:
 def segment(
     images: Annotated[list[Path], typer.Argument(help="Image or slide; several; or a folder of them.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="GeoJSON to write; a folder when there are several images.")
+        Path | None,
+        typer.Option("--output", "-o", help="GeoJSON or a label mask (.png, .tif); a folder for several images."),
     ] = None,
     mpp: Annotated[float | None, typer.Option(help="Micrometres a pixel; wins over what the file says.")] = None,
     kind: Annotated[Kind, typer.Option(help="What to look for.")] = Kind.nucleus,
@@ -143,8 +144,8 @@ def output_paths(paths: list[Path], output: Path, suffixes: tuple[str, ...], sev
         return {paths[0]: output}
     if output.suffix.lower() in suffixes:
         raise InputError(f"{len(paths)} images need a folder to write to, and {output} is a file. Give a folder.")
-    if output.exists() and not output.is_dir():
-        raise InputError(f"{output} has no known suffix. Wanted is {' or '.join(suffixes)}, or a folder.")
+    if not output.is_dir() and (output.exists() or (output.suffix and not several)):
+        raise InputError(f"{output} has no known suffix. Wanted is {', '.join(suffixes)}, or a folder.")
     folder = {path: output / f"{path.stem}{suffixes[0]}" for path in paths}
     if len(set(folder.values())) < len(folder):
         folder = {path: output / f"{path.name}{suffixes[0]}" for path in paths}
@@ -152,12 +153,6 @@ def output_paths(paths: list[Path], output: Path, suffixes: tuple[str, ...], sev
         raise InputError("Two images would write to one file. Segment their folders one after the other.")
     output.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def progress_bar() -> Progress:
-    """On standard error, gone when done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=stderr(), transient=True)
 
 
 def segment_file(path: Path, target: Path, mpp: float | None, kind: Kind, picture: Path | None, bar: Progress) -> Found:
@@ -200,6 +195,8 @@ def _in_tiles(slide: Slide, target: Path, kind: Kind, picture: Path | None, bar:
     from clearfold.plot.overlay import heat_map
     from clearfold.table import atomic_write
 
+    if target.suffix.lower() not in (".geojson", ".json"):
+        raise InputError(f"{slide.path} is worked through in tiles, which give GeoJSON, not {target.name}.")
     found = Found()
     with atomic_write(target) as temporary, temporary.open("w", encoding="utf-8") as file:
         write_features(file, _tile_features(slide, kind, found, bar), slide.mpp, kind.value)
@@ -240,7 +237,7 @@ def in_core(objects: Objects, tile: Tile) -> Objects:
 
 def _say(results: dict[str, dict[str, Any]], failed: dict[str, str], notes: list[str], as_json: bool) -> None:
     for name, reason in failed.items():
-        stderr().print(f"could not do {name}: {reason}", style="red", soft_wrap=True, markup=False)
+        stderr().print(f"could not do {name}: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)
     if as_json:
         print(json.dumps({"images": results, "failed": failed, "warnings": notes}, indent=2))
     elif len(results) == 1:

@@ -29,7 +29,8 @@ WITHIN = tuple(
     for radius in RADII
 )
 REACH = tuple(
-    Measure(f"density.distance_{k}nn", f"distance from a point to its {k}-th nearest", "um", DOYLE) for k in NEIGHBORS
+    Measure(f"density.distance_{k}nn", f"distance from a point to number {k} of its nearest", "um", DOYLE)
+    for k in NEIGHBORS
 )
 NEAREST = Measure("density.distance_1nn", "distance from a point to its nearest", "um", "Clark & Evans 1954")
 SINGLE = (

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from clearfold.errors import ClearfoldError, ImageError, InputError
+from clearfold.errors import ClearfoldError, ClearfoldWarning, ImageError, InputError
 from clearfold.features.extraction import checked_families, extract, extract_objects
 from clearfold.images import Image, Slide, open_slide, read_image
+from clearfold.images.scale import given_mpp
 from clearfold.objects import Objects, Polygons, read_objects, read_polygons
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
@@ -22,6 +24,8 @@ OUTLINES = (".geojson", ".json", ".png", ".tif", ".tiff", ".npy")
 LARGE = 25_000_000
 """A TIFF with more pixels is read in tiles, like a slide."""
 ROWS = ("region", "nucleus", "gland")
+OTHER_SCALE = 1.3
+"""Outlines and slide whose scales differ by this factor are of different resolutions; magnifications are rounded."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         checked_families(self.families)
+        given_mpp(self.mpp)
+        given_mpp(self.tile_mpp)
         if self.row not in ROWS:
             raise InputError(f"row={self.row!r} came; wanted is one of {', '.join(ROWS)}.")
         if self.row == "gland" and self.glands is None:
@@ -62,6 +68,11 @@ class Task:
     def name(self) -> str:
         """The case that it is: the file's name, and for a tile its place."""
         return self.path.stem if self.square is None else f"{self.path.stem}_{self.square[0]}_{self.square[1]}"
+
+    def sources(self, recipe: Recipe) -> list[Path]:
+        """The files that its rows come from: the image, and the outlines that were brought for it."""
+        brought = [_beside(where, self.path) for where in (recipe.nuclei, recipe.glands)]
+        return [self.path, *(path for path in brought if path is not None)]
 
 
 def find_images(where: Path | Sequence[Path]) -> list[Path]:
@@ -86,6 +97,18 @@ def find_images(where: Path | Sequence[Path]) -> list[Path]:
 def _own(file: Path) -> bool:
     """Whether this is a file of the user's, not one that a system put there."""
     return file.is_file() and not file.name.startswith(".")
+
+
+def check_outlines(paths: Sequence[Path], recipe: Recipe) -> None:
+    """Refuse, before any work, outlines that are not there and one file of outlines for several images."""
+    for where in (recipe.nuclei, recipe.glands):
+        if where is not None and not where.exists():
+            raise ImageError(f"There is no file or folder {where}. Check its name and the folder you are in.")
+        if where is not None and where.is_file() and len(paths) > 1:
+            raise InputError(
+                f"{where} is one file, and there are {len(paths)} images. Give a folder that holds outlines of the "
+                f"same name for each, such as {paths[0].stem}.geojson."
+            )
 
 
 def plan(path: Path, recipe: Recipe) -> list[Task]:
@@ -117,27 +140,47 @@ def measure(task: Task, recipe: Recipe) -> pd.DataFrame:
     else:
         frame = extract_objects(image, glands if recipe.row == "gland" else nuclei, families=recipe.families)
         facts, ids = frame.attrs, [f"{task.name}_{number}" for number in frame.index]
-        frame = frame.reset_index(drop=True).rename(columns={"x": "place.x", "y": "place.y"})
+        frame = _placed(frame.reset_index(drop=True), task, image)
     about = {"case_id": ids, "image": task.path.name, "scale": _scale(facts["mpp"])}
     if task.square is not None:
         about |= {"slide_id": task.path.stem, "region": "x={} y={} width={} height={}".format(*task.square)}
     return pd.concat([pd.DataFrame(about, index=frame.index), frame], axis=1)
 
 
+def _placed(frame: pd.DataFrame, task: Task, image: Image) -> pd.DataFrame:
+    """Centres of objects as place.x and place.y, in pixels of the image; of a slide in those of its level 0."""
+    if task.square is not None:
+        left, top, width, height = task.square
+        x = left + (frame["x"] + 0.5) * (width / image.size[0]) - 0.5
+        y = top + (frame["y"] + 0.5) * (height / image.size[1]) - 0.5
+        frame = frame.assign(x=x, y=y)
+    return frame.rename(columns={"x": "place.x", "y": "place.y"})
+
+
 def read_task(task: Task, recipe: Recipe) -> tuple[Image, Objects | None, Objects | None]:
     """The image of a task, and the nuclei and glands that were brought for it."""
+    brought = [_beside(where, task.path) for where in (recipe.nuclei, recipe.glands)]
     if task.square is None:
         image = read_image(task.path, mpp=recipe.mpp)
         shape = (image.pixels.shape[0], image.pixels.shape[1])
-        brought = [_beside(where, task.path) for where in (recipe.nuclei, recipe.glands)]
         nuclei, glands = (None if path is None else read_objects(path, shape, mpp=image.mpp) for path in brought)
     else:
         slide = _slide(task.path, recipe.mpp)
         image = slide.read(*task.square, mpp=recipe.tile_mpp if slide.mpp else None)
-        brought = [_beside(where, task.path) for where in (recipe.nuclei, recipe.glands)]
-        scale = image.pixels.shape[1] / task.square[2]
-        nuclei, glands = (None if path is None else _polygons(path).objects(*task.square, scale) for path in brought)
+        nuclei, glands = (None if path is None else _in_square(path, slide, task.square, image) for path in brought)
     return image, nuclei, glands
+
+
+def _in_square(path: Path, slide: Slide, square: tuple[int, int, int, int], image: Image) -> Objects:
+    """The outlines of a slide, in pixels of level 0, as labels of one tile."""
+    polygons = _polygons(path, stamp(path))
+    if polygons.mpp and slide.mpp and not 1 / OTHER_SCALE < polygons.mpp / slide.mpp < OTHER_SCALE:
+        raise ImageError(
+            f"{path.name}: its outlines have {polygons.mpp:g} um a pixel and {slide.name} has {slide.mpp:g}. Wanted "
+            "are outlines in pixels of the slide's full resolution."
+        )
+    shape = (image.pixels.shape[0], image.pixels.shape[1])
+    return replace(polygons.objects(*square, shape=shape), mpp=image.mpp)
 
 
 def _scale(mpp: float | None) -> str:
@@ -151,8 +194,15 @@ def _slide(path: Path, mpp: float | None) -> Slide:
 
 
 @lru_cache(maxsize=2)
-def _polygons(path: Path) -> Polygons:
+def _polygons(path: Path, _: tuple[int, int]) -> Polygons:
+    """Outlines stay in memory from tile to tile, until their file changes."""
     return read_polygons(path)
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    """Size and time of change: another one means another content."""
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
 
 
 def _beside(where: Path | None, image: Path) -> Path | None:
@@ -169,25 +219,31 @@ def _beside(where: Path | None, image: Path) -> Path | None:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a task: rows, or the reason why there are none."""
+    """What became of a task: rows, or the reason why there are none; and the warnings on the way."""
 
     task: Task
     rows: pd.DataFrame | None
     reason: str = ""
+    said: tuple[tuple[str, type[Warning]], ...] = ()
 
 
 def attempt(task: Task, recipe: Recipe) -> Done:
     """`measure`, where a file that cannot be used is a reason and not the end."""
-    try:
-        return Done(task, measure(task, recipe))
-    except (ClearfoldError, OSError, MemoryError) as error:
-        return Done(task, None, str(error) or type(error).__name__)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ClearfoldWarning)
+        try:
+            done = Done(task, measure(task, recipe))
+        except (ClearfoldError, OSError, MemoryError) as error:
+            done = Done(task, None, str(error) or type(error).__name__)
+    return replace(done, said=tuple((str(warning.message), warning.category) for warning in caught))
 
 
 def measure_all(tasks: Iterable[Task], recipe: Recipe, n_jobs: int | None = None) -> Iterator[Done]:
-    """Every task, in their order, on several cores if asked for."""
+    """Every task, in their order, on several cores if asked for; what other processes warn of is said in this one."""
     from joblib import Parallel, delayed
 
-    return Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")(
-        delayed(attempt)(task, recipe) for task in tasks
-    )
+    work = (delayed(attempt)(task, recipe) for task in tasks)
+    for done in Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")(work):
+        for message, category in done.said:
+            warnings.warn(message, category, stacklevel=2)
+        yield done

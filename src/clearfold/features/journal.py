@@ -13,18 +13,18 @@ from typing import IO, Any
 import pandas as pd
 
 from clearfold.errors import ClearfoldError, ImageError
-from clearfold.features.files import Recipe, Task
+from clearfold.features.files import Recipe, Task, stamp
 
 
 class Journal:
     """Rows by task, appended to a file of JSON lines; the first line says by which recipe.
 
     A line that was cut off by a power failure is done again. Another recipe, or another version of clearfold, begins
-    anew; so does an image that was changed since.
+    anew; so does an image that was changed since, or whose outlines were.
     """
 
     def __init__(self, path: Path, recipe: Recipe) -> None:
-        self.path = path
+        self.path, self.recipe = path, recipe
         made_by = {"clearfold": version("clearfold"), "recipe": asdict(recipe)}
         self._head = json.dumps(made_by, default=str, sort_keys=True)
         self._known = self._read()
@@ -51,14 +51,14 @@ class Journal:
     def rows(self, task: Task) -> pd.DataFrame | None:
         """The rows of a task that was done before; None where it is to be done."""
         entry = self._known.get(task.name)
-        if entry is None or entry["stamp"] != _stamp(task.path):
+        if entry is None or entry["stamp"] != self._stamp(task):
             return None
         return _as_floats(pd.DataFrame(entry["rows"], columns=entry["columns"]))
 
     def add(self, task: Task, rows: pd.DataFrame) -> None:
         """Remember the rows of a task, on disk when this returns."""
         values = rows.astype(object).where(rows.notna(), None).to_numpy().tolist()
-        entry = {"task": task.name, "stamp": _stamp(task.path), "columns": list(rows.columns), "rows": values}
+        entry = {"task": task.name, "stamp": self._stamp(task), "columns": list(rows.columns), "rows": values}
         try:
             self._write(json.dumps(entry))
         except OSError as error:
@@ -70,6 +70,13 @@ class Journal:
     def remove(self) -> None:
         """Forget everything: the table is written."""
         self.path.unlink(missing_ok=True)
+
+    def _stamp(self, task: Task) -> list[list[int]] | None:
+        """Of all files that the rows come from; None when one of them is gone."""
+        try:
+            return [list(stamp(path)) for path in task.sources(self.recipe)]
+        except (ClearfoldError, OSError):
+            return None
 
     def _write(self, line: str) -> None:
         assert self._file is not None
@@ -99,12 +106,6 @@ def _entry(line: str) -> dict[str, Any] | None:
         return None
     whole = isinstance(entry, dict) and {"task", "stamp", "columns", "rows"} <= set(entry)
     return entry if whole else None
-
-
-def _stamp(path: Path) -> list[int]:
-    """Size and time of change: another one means another image."""
-    facts = path.stat()
-    return [facts.st_size, facts.st_mtime_ns]
 
 
 def _as_floats(rows: pd.DataFrame) -> pd.DataFrame:

@@ -52,23 +52,34 @@ class Polygons:
         points = np.concatenate(rings) if rings else np.empty((0, 2))
         return points, np.repeat(np.arange(len(self)), sizes)
 
-    def objects(self, x: float, y: float, width: float, height: float, scale: float = 1.0) -> Objects:
+    def objects(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        scale: float = 1.0,
+        *,
+        shape: tuple[int, int] | None = None,
+    ) -> Objects:
         """The objects of a window; `scale` pixels of the result for one of the polygons' (0.5: half the size).
 
         x, y, width and height are in pixels of the polygons. Only what lies in the window is looked at. Where objects
-        overlap, the smaller one lies on top; an object that covers no pixel's centre is not there.
+        overlap, the smaller one lies on top; an object that covers no pixel's centre is not there. `shape` is the
+        height and width of an image of the window, whose pixels need not be quite square: it wins over `scale`.
         """
         if not (width > 0 and height > 0 and scale > 0 and np.isfinite([x, y, width, height, scale]).all()):
             raise InputError(f"width={width}, height={height}, scale={scale} came; wanted are positive numbers.")
-        shape = (max(1, round(height * scale)), max(1, round(width * scale)))
+        steps: float | tuple[float, float] = scale if shape is None else (shape[1] / width, shape[0] / height)
+        shape = shape or (max(1, round(height * scale)), max(1, round(width * scale)))
         boxes = self.boxes
         left, top = boxes[:, 0] < x + width, boxes[:, 1] < y + height
         near = np.flatnonzero(left & top & (boxes[:, 2] > x) & (boxes[:, 3] > y))
-        moved = [[(ring - (x, y)) * scale for ring in self.rings[i]] for i in near]
+        moved = [[(ring - (x, y)) * steps for ring in self.rings[i]] for i in near]
         labels = rasterise(moved, shape)
         there = np.unique(labels[labels > 0]) - 1
         classes = None if self.classes is None else [self.classes[near[i]] for i in there]
-        mpp = None if self.mpp is None else self.mpp / scale
+        mpp = None if self.mpp is None else self.mpp / float(np.mean(steps))
         return Objects.from_labels(labels, mpp, self.kind, classes)
 
     def whole(self, shape: tuple[int, int], name: str = "the file") -> Objects:

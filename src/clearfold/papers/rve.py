@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clearfold.errors import InputError
+from clearfold.papers import cohorts
+from clearfold.papers.claims import Between, Claim, Figure, Near, mean_figure
+from clearfold.papers.pieces import Findings, Piece
 from clearfold.saliency import GradedPossibilisticClustering, VoronoiSaliency
 from clearfold.saliency.ensemble import mixed_cells
 from clearfold.saliency.joint import joint_vectors
 from clearfold.saliency.local_svm import CellMachines
 from clearfold.saliency.voronoi import Partitions, quantised_sites
-from clearfold.selection import ranking
+from clearfold.selection import FILTERS, ranking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,3 +137,85 @@ def leukemia(X: Any, label: Any, accession: Sequence[str], *, random_state: int 
         ("rankings", 1, 1, len(new.rankings_)),
     ]
     return Leukemia(pd.DataFrame(rows), pd.DataFrame(facts, columns=["what", "paper", "printed", "corrected"]))
+
+
+# Reproduction -----------------------------------------------------------------------------------------------
+
+CLAIMS = (
+    Claim(
+        "rve.signs", "The sign of saliency names the class in which a gene is high, for all eight genes", "Table 1",
+        "8 of 8", "Golub", Between(("signs as printed",), len(TABLE_1), len(TABLE_1)),
+    ),
+    Claim(
+        "rve.useful", "Share of the 400 cells that hold both classes", "section 4", "61 %", "Golub",
+        Near(("useful cells",), USEFUL_SHARE, USEFUL_SHARE, "share"),
+    ),
+    Claim(
+        "rve.shared", "Genes of Golub's 50 among the first 20", "section 4, Table 1", "8", "Golub",
+        Near(("of Golub's 50 among the first 20",), SHARED_GENES, SHARED_GENES, "count"),
+        why="simple rankings share as many or more: see the table",
+    ),
+    Claim(
+        "rve.table", "The eight genes of Table 1 are all among the first 20", "Table 1", "8 of 8", "Golub",
+        Near(("genes of Table 1 among the first 20",), len(TABLE_1), len(TABLE_1), "count"),
+    ),
+)  # fmt: skip
+
+
+def pieces(*, quick: bool = False) -> list[Piece]:
+    """What `clearfold reproduce rve` does; quick: 5 seeds instead of 20."""
+    settings = {"seeds": 5 if quick else 20}
+    return [Piece("rve-leukemia", "rve", table_1, settings, "Golub", cost=1.5 * settings["seeds"])]
+
+
+def table_1(seeds: int) -> Findings:
+    """Table 1 for every seed: signs, ranks, useful cells and shared genes, as printed and as corrected."""
+    import pandas as pd
+
+    X, label, accession = cohorts.leukemia()
+    runs = [leukemia(X, label, accession, random_state=seed) for seed in range(seeds)]
+    figures = {name: _figures(runs, name) for name in ("printed", "corrected")}
+    first = runs[0].table
+    genes = pd.DataFrame(
+        {"accession": first["accession"], "class": first["class"], "sign in the paper": first["paper"]}
+    )
+    for name in figures:
+        genes[f"right sign, {name}"] = sum((run.table[f"{name}_sign"] == run.table["paper"]) for run in runs) / seeds
+        ranks = np.array([run.table[f"{name}_rank"] for run in runs])
+        genes[f"median rank, {name}"] = np.median(ranks, axis=0)
+    simple = shared_by_simple_rankings(X, label, accession)
+    facts = pd.concat([run.facts.assign(seed=seed) for seed, run in enumerate(runs)], ignore_index=True)
+    return Findings(
+        figures,
+        {"Leukemia: Table 1": genes, "Leukemia: simple rankings": simple, "Leukemia: every seed": facts},
+        {"seeds": list(range(seeds))},
+    )
+
+
+def shared_by_simple_rankings(X: Any, label: Any, accession: Sequence[str]) -> pd.DataFrame:
+    """Genes of Golub's 50 among the first 20 by the difference of class means and by filters."""
+    import pandas as pd
+
+    place = {str(name).split("_")[0]: j for j, name in reversed(list(enumerate(accession)))}
+    known = [place[gene] for genes in GOLUB_50.values() for gene in genes.split() if gene in place]
+    first = np.asarray(label) == "ALL"
+    values = {"difference of class means": np.abs(X[first].mean(axis=0) - X[~first].mean(axis=0))}
+    values |= {name: FILTERS[name](X, label) for name in ("t", "fisher", "gini")}
+    counts = {name: int((ranking(value)[known] <= FIRST).sum()) for name, value in values.items()}
+    return pd.DataFrame({"ranking": list(counts), f"of Golub's 50 among the first {FIRST}": list(counts.values())})
+
+
+def _figures(runs: list[Leukemia], name: str) -> dict[str, Figure]:
+    facts = {
+        title: mean_figure([float(run.facts.set_index("what")[name][what]) for run in runs])
+        for title, what in (
+            ("useful cells", "share of useful cells"),
+            ("of Golub's 50 among the first 20", f"of Golub's 50 among the first {FIRST}"),
+        )
+    }
+    right = [int((run.table[f"{name}_sign"] == run.table["paper"]).sum()) for run in runs]
+    first = [int((run.table[f"{name}_rank"] <= FIRST).sum()) for run in runs]
+    return facts | {
+        "signs as printed": mean_figure(right),
+        "genes of Table 1 among the first 20": mean_figure(first),
+    }

@@ -60,17 +60,15 @@ def heat_map(
 ) -> Figure:
     """A feature of tiles over the picture of their slide (as FINE's figure 5).
 
-    `tiles` has columns x, y, width, height; `values` is one number for each tile, or the name of a column. `size` is
-    the width and height of the slide in the pixels of the tiles (`slide.size`); without it they are those of the
-    thumbnail. A tile whose value is missing stays as it is.
+    `tiles` has columns x, y, width, height, or is the table of one slide that `clearfold extract` wrote; `values` is
+    one number for each tile, or the name of a column. `size` is the width and height of the slide in the pixels of the
+    tiles (`slide.size`); without it they are those of the thumbnail. A tile whose value is missing stays as it is.
     """
     from matplotlib.collections import PolyCollection
 
     from clearfold.images import as_image
 
-    missing = [column for column in ("x", "y", "width", "height") if column not in tiles.columns]
-    if missing:
-        raise InputError(f"The table of tiles has no column {', '.join(missing)}; wanted are x, y, width and height.")
+    places = _places(tiles)
     if isinstance(values, str) and values not in tiles.columns:
         raise InputError(f"The table of tiles has no column {values!r}. It has {', '.join(map(str, tiles.columns))}.")
     column = tiles[values] if isinstance(values, str) else values
@@ -78,14 +76,30 @@ def heat_map(
     picture = as_image(thumbnail)
     height, width = picture.pixels.shape[:2]
     across, down = (1.0, 1.0) if size is None else (width / size[0], height / size[1])
-    left, top = tiles["x"].to_numpy(float) * across, tiles["y"].to_numpy(float) * down
-    right, low = left + tiles["width"].to_numpy(float) * across, top + tiles["height"].to_numpy(float) * down
+    left, top, wide, high = places.T * np.array([across, down, across, down])[:, None]
+    right, low = left + wide, top + high
     corners = np.stack([left, top, right, top, right, low, left, low], axis=1).reshape(-1, 4, 2) - 0.5
     there = np.isfinite(numbers)
     figure, ax = _tissue(picture.pixels, bar=True)
     drawn = PolyCollection(list(corners[there]), array=numbers[there], cmap=COLOURS, alpha=0.6, linewidths=0)
     _colour_bar(figure, ax, ax.add_collection(drawn), numbers[there], name or _called(column))
     return figure
+
+
+def _places(tiles: pd.DataFrame) -> Floats:
+    """[n, 4]: x, y, width and height of each tile, from columns of these names or from the text in `region`."""
+    names = ["x", "y", "width", "height"]
+    if "slide_id" in tiles.columns and len(tiles["slide_id"].unique()) > 1:
+        slides = ", ".join(map(str, tiles["slide_id"].unique()[:3]))
+        raise InputError(f"The tiles are of several slides ({slides} ...). Keep those of one: table.query(...).")
+    if "region" in tiles.columns and not set(names) <= set(tiles.columns):
+        written = tiles["region"].astype(str).str.extract(r"^x=(\d+) y=(\d+) width=(\d+) height=(\d+)$")
+        if not written.isna().any(axis=None):
+            return written.to_numpy(float)
+    missing = [column for column in names if column not in tiles.columns]
+    if missing:
+        raise InputError(f"The table of tiles has no column {', '.join(missing)}; wanted are x, y, width and height.")
+    return tiles[names].to_numpy(float)
 
 
 def _tissue(pixels: NDArray[np.uint8], bar: bool) -> tuple[Figure, Any]:
@@ -103,6 +117,8 @@ def _tissue(pixels: NDArray[np.uint8], bar: bool) -> tuple[Figure, Any]:
 
 
 def _colour_bar(figure: Figure, ax: Any, drawn: Any, numbers: Floats, name: str) -> None:
+    from matplotlib.cm import ScalarMappable
+
     if len(numbers) == 0:
         ax.set_title("no value to show", loc="left", fontsize=9, color=INK)
         return
@@ -110,9 +126,8 @@ def _colour_bar(figure: Figure, ax: Any, drawn: Any, numbers: Floats, name: str)
     drawn.set_clim(low, high if high > low else low + 1)
     beyond = {(True, True): "both", (True, False): "min", (False, True): "max", (False, False): "neither"}
     extend = beyond[bool(numbers.min() < low), bool(numbers.max() > high)]
-    bar = figure.colorbar(drawn, ax=ax, fraction=0.035, pad=0.01, extend=extend)
-    if bar.solids is not None:
-        bar.solids.set_alpha(1)
+    opaque = ScalarMappable(drawn.norm, drawn.cmap)  # the bar is seen without the tissue below it
+    bar = figure.colorbar(opaque, ax=ax, fraction=0.035, pad=0.01, extend=extend)
     bar.set_label(name, parse_math=False)
     bar.outline.set_visible(False)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clearfold.errors import ArchiveError, ImageError, InputError, UnfamiliarQueryWarning, UnknownScaleWarning, warn
-from clearfold.retrieval.background import background_of
+from clearfold.retrieval.background import background_of, owner
 from clearfold.retrieval.explaining import Explainer
 from clearfold.retrieval.results import Answer, Hit
 from clearfold.retrieval.units import length_unit
@@ -57,7 +57,7 @@ def answer(
         near = archive.nearest(point, int(k), where=where, without_patient=barred, without_case=asked.case_id)
         row = asked.row[list(fitted.features)].to_numpy(dtype=float)[0]
         background = background_of(archive, fitted)
-        strange = background.strange(row, None if asked.patient_id is None else f"patient {asked.patient_id}")
+        strange = background.strange(row, owner(asked.case_id, asked.patient_id))
         explainer = Explainer(fitted, background, row, length_unit(archive.settings))
         hits = _hits(archive, near, explainer)
         chances = archive.label_counts(where=where, without_patient=barred, without_case=asked.case_id)

@@ -36,13 +36,21 @@ class Background:
     patients: Any
 
     @cached_property
-    def _sorted(self) -> list[Matrix]:
-        return [np.sort(column[~np.isnan(column)]) for column in self.values.T]
+    def _sorted(self) -> Matrix:
+        """Each feature's values in order, missing ones last."""
+        return np.sort(self.values, axis=0)
+
+    @cached_property
+    def _known(self) -> Any:
+        """How many values each feature has."""
+        return (~np.isnan(self.values)).sum(axis=0)
 
     @cached_property
     def median(self) -> Matrix:
         """Of each feature; 0 where no case has a value."""
-        return np.array([np.median(column) if len(column) else 0.0 for column in self._sorted])
+        known, columns = np.maximum(self._known, 1), np.arange(self.values.shape[1])
+        below, above = self._sorted[(known - 1) // 2, columns], self._sorted[known // 2, columns]
+        return np.where(self._known > 0, 0.5 * (below + above), 0.0)
 
     @cached_property
     def _mean(self) -> Matrix:
@@ -62,12 +70,18 @@ class Background:
 
     def percentiles(self, row: Matrix) -> Matrix:
         """Share of the archive below each value, equal ones counted half, times 100."""
-        found = np.full(len(row), np.nan)
-        for number, (value, column) in enumerate(zip(row, self._sorted, strict=True)):
-            if not np.isnan(value) and len(column):
-                below, upto = np.searchsorted(column, value, "left"), np.searchsorted(column, value, "right")
-                found[number] = 50.0 * (below + upto) / len(column)
-        return found
+        below, upto = self._before(row, np.less), self._before(row, np.less_equal)
+        known = ~np.isnan(row) & (self._known > 0)
+        return np.where(known, 50.0 * (below + upto) / np.maximum(self._known, 1), np.nan)
+
+    def _before(self, row: Matrix, stands: Any) -> Any:
+        """How many values of each feature are less than (or equal to) the row's: every feature halved at once."""
+        low, high, columns = np.zeros(len(row), dtype=int), self._known.copy(), np.arange(len(row))
+        while (searched := low < high).any():
+            middle = (low + high) // 2
+            right = searched & stands(self._sorted[np.minimum(middle, len(self.values) - 1), columns], row)
+            low, high = np.where(right, middle + 1, low), np.where(searched & ~right, middle, high)
+        return low
 
     @cached_property
     def _scaled_values(self) -> Matrix:
@@ -79,13 +93,18 @@ class Background:
 
     def correlated(self, one: int, others: list[int], least: float = 0.9) -> list[int]:
         """Other features whose correlation with one is at least so high, in modulus; none when cases are few."""
-        z = self._scaled_values[: 10 * FEWEST]
-        if not others or len(z) < FEWEST:
+        if not others or len(self.values) < FEWEST:
             return []
-        ours, theirs = z[:, one] - z[:, one].mean(), z[:, others] - z[:, others].mean(axis=0)
-        scale = np.linalg.norm(ours) * np.linalg.norm(theirs, axis=0)
-        strength = np.abs(ours @ theirs) / np.where(scale > 0, scale, np.inf)
-        return [other for other, value in zip(others, strength, strict=True) if value >= least]
+        strength = np.abs(self._directions[:, one] @ self._directions)
+        return [other for other in others if strength[other] >= least]
+
+    @cached_property
+    def _directions(self) -> Matrix:
+        """Features of the first cases around 0, each of length 1: products are correlations."""
+        z = self._scaled_values[: 10 * FEWEST]
+        z = z - z.mean(axis=0)
+        length = np.linalg.norm(z, axis=0)
+        return z / np.where(length > 0, length, np.inf)
 
     @cached_property
     def _own(self) -> tuple[Matrix, Matrix]:
@@ -111,9 +130,9 @@ class Background:
         edges = np.where(at[:, None] == leader, second, first)
         return sign * np.where(np.isfinite(edges), edges, np.inf)
 
-    def strange(self, row: Matrix, patient: str | None) -> str:
-        """Why a query lies outside what the archive has seen; nothing when it does not."""
-        others = self.patients != patient if patient is not None else np.ones(len(self.patients), dtype=bool)
+    def strange(self, row: Matrix, whose: str | None) -> str:
+        """Why a query lies outside what the archive has seen; nothing when it does not. Its own cases do not count."""
+        others = self.patients != whose
         if others.sum() < 2 or len(np.unique(self.patients)) < 3:
             return ""
         reasons = []
@@ -166,11 +185,18 @@ def background_of(archive: Any, fitted: Any) -> Background:
     return known[1]
 
 
+def owner(case_id: str | None, patient_id: str | None) -> str | None:
+    """Whose a case is, if that is known: a case without a patient is a patient of its own."""
+    if patient_id is not None:
+        return f"patient {patient_id}"
+    return None if case_id is None else f"case {case_id}"
+
+
 def _read(archive: Any, fitted: Any) -> Background:
     place = {name: column for column, name in enumerate(archive.feature_names)}
     kept = [place[name] for name in fitted.features]
     cases = archive.cases_of(archive.sample(SAMPLED))
-    whose = [f"case {case.case_id}" if case.patient_id is None else f"patient {case.patient_id}" for case in cases]
+    whose = [owner(case.case_id, case.patient_id) for case in cases]
     return Background(
         tuple(fitted.features), np.array([case.features for case in cases])[:, kept], np.array(whose, dtype=object)
     )

@@ -13,13 +13,15 @@ from clearfold.embedding.spectral import Matrix
 from clearfold.errors import ClearfoldWarning
 from clearfold.retrieval.background import Background
 from clearfold.retrieval.results import LISTED, Reason, Reasons
-from clearfold.retrieval.units import units_of
+from clearfold.retrieval.units import meanings_of, units_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STEP = 0.5
 """Of a standard deviation: how far a feature is moved to see what the embedding makes of it."""
+
+SHOWN = ("query", "hit", "median", "query_percentile", "hit_percentile")
 
 BY_WEIGHT = (
     "near is w (z_q^2 + 1 - (z_q - z_h)^2), how much nearer the hit is on a feature than a random case of the archive, "
@@ -114,10 +116,13 @@ class Explainer:
 
         return pd.DataFrame(np.where(np.isnan(rows), self.fitted.medians, rows), columns=list(self.fitted.features))
 
+    @cached_property
+    def _percentiles(self) -> Matrix:
+        return self.background.percentiles(self.row)
+
     def _table(self, hit: Matrix, parts: dict[str, Matrix]) -> pd.DataFrame:
         import pandas as pd
 
-        places = [self.background.percentiles(row) for row in (self.row, hit)]
         columns = {
             "feature": list(self.background.names),
             "near": parts.pop("near"),
@@ -125,25 +130,28 @@ class Explainer:
             "query": self.row,
             "hit": hit,
             "median": self.background.median,
-            "query_percentile": places[0],
-            "hit_percentile": places[1],
+            "query_percentile": self._percentiles,
+            "hit_percentile": self.background.percentiles(hit),
         }
         table = pd.DataFrame(columns | parts)
         return table.sort_values("near", ascending=False, kind="stable", ignore_index=True)
 
     def _named(self, table: pd.DataFrame, side: str) -> tuple[Reason, ...]:
         """The first few features of a side; those that say the same as an earlier one are only counted."""
-        ordered = table.sort_values(side, ascending=False, kind="stable")
-        left = ordered[ordered[side] > 0].to_dict("records")
+        ordered = table[table[side] > 0].sort_values(side, ascending=False, kind="stable")
         place = {name: number for number, name in enumerate(self.background.names)}
+        left = [place[name] for name in ordered["feature"]]
+        rows = dict(zip(left, ordered.index, strict=True))
         named: list[Reason] = []
         while left and len(named) < LISTED:
             first, *others = left
-            same = set(self.background.correlated(place[first["feature"]], [place[row["feature"]] for row in others]))
-            left = [row for row in others if place[row["feature"]] not in same]
-            about = {
-                name: float(first[name]) for name in Reason.__dataclass_fields__ if name in first and name != "feature"
-            }
-            unit = self._units.get(first["feature"], "")
-            named.append(Reason(first["feature"], side, float(first[side]), unit=unit, alike=len(same), **about))
+            same = set(self.background.correlated(first, others))
+            left = [other for other in others if other not in same]
+            named.append(self._reason(ordered.loc[rows[first]], side, len(same)))
         return tuple(named)
+
+    def _reason(self, row: Any, side: str, alike: int) -> Reason:
+        about = {name: float(row[name]) for name in SHOWN}
+        name = str(row["feature"])
+        unit, meaning = self._units.get(name, ""), meanings_of([name]).get(name, "")
+        return Reason(name, side, float(row[side]), unit=unit, alike=alike, meaning=meaning, **about)

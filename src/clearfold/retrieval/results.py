@@ -22,7 +22,7 @@ class Reason:
 
     share : of all that makes the two near (or far), by what the embedding uses
     median : of the archive; percentiles : where query and hit stand in the archive, 0 to 100
-    unit : of its values, where it is known
+    unit : of its values, where it is known; meaning : what the feature is, in words, if clearfold measured it
     alike : further features that say the same (correlation above .9) and are not listed
     """
 
@@ -36,6 +36,7 @@ class Reason:
     hit_percentile: float
     unit: str = ""
     alike: int = 0
+    meaning: str = ""
 
     @property
     def values(self) -> str:
