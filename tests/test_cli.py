@@ -215,15 +215,24 @@ def test_demo_ends_in_a_report(place: Path) -> None:
         warnings.simplefilter("error")
         result = succeeded("demo", "-o", "shown")
     report = place / "shown" / "report.html"
-    assert result.stdout.rstrip().splitlines()[-1] == f"Report: {Path('shown') / 'report.html'}"
+    assert result.stdout.rstrip().splitlines()[-2:] == [
+        f"Report: {Path('shown') / 'report.html'}",
+        f"Page: clearfold serve {Path('shown') / 'cases.clearfold'}  (at http://127.0.0.1:8765/)",
+    ]
     files = ["cases.csv", "coordinates.csv", "map.png", "ranking.csv", "ranking.png", "report.html"]
-    assert listing(place / "shown") == files
+    assert [name for name in listing(place / "shown") if not name.startswith("tissue")] == ["cases.clearfold", *files]
     coordinates = pd.read_csv(place / "shown" / "coordinates.csv")
     assert len(coordinates) == 569
     assert coordinates["placed_later"].sum() == 143
     page = report.read_text(encoding="utf-8")
-    assert page.count("<svg") == 4  # maps, bars of features and of families, curve
-    for text in ("always the more frequent diagnosis", "ring: placed after the fit", "The first features", "Families"):
+    assert page.count("<svg") == 5  # maps, bars of features and of families, curve, tissue that was found
+    for text in (
+        "Which earlier cases look like this one",
+        "always the more frequent diagnosis",
+        "ring: placed after the fit",
+        "The first features",
+        "Families",
+    ):
         assert text in page
     ranking = pd.read_csv(place / "shown" / "ranking.csv")
     assert ranking["rank"].tolist() == list(range(1, 31))

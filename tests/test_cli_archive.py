@@ -385,6 +385,7 @@ def test_evaluate_prints_writes_and_reports(cases: Path) -> None:
     result = succeeded("evaluate", cases, "--folds", 2, "-o", "report.html")
     for name in ("PCA", "standardised Euclid", "LDA", "forest proximity", "random", "archive labels only"):
         assert name in result.stdout
+    assert "…" not in result.stdout, "figures are never cut"
     page = Path("report.html").read_text()
     assert "<svg" in page
     assert "Precision against recall" in page

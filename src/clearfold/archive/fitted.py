@@ -16,6 +16,8 @@ from clearfold.errors import ArchiveError
 
 ROUNDING = 1e-9
 """A feature that varies by less than this share of its size is constant up to rounding: scaled, it would be noise."""
+NOTHING = 1e-14
+"""A feature that varies by less than this is zero up to rounding, whatever its unit."""
 SCALE_THEMSELVES = ("BeliefSpectralEmbedding", "BoostedGraphEmbedding", "BoostedMetric")
 """Embeddings that standardise features on their own; others are put behind a StandardScaler."""
 
@@ -63,7 +65,7 @@ def fit_estimator(
     known = ~np.isnan(values).all(axis=0)
     kept = known.copy()
     low, high = np.nanmin(values[:, known], axis=0), np.nanmax(values[:, known], axis=0)
-    kept[known] = high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    kept[known] = high - low > np.maximum(ROUNDING * np.maximum(np.abs(low), np.abs(high)), NOTHING)
     if not kept.any():
         raise ArchiveError("no feature varies: there is nothing to embed. Add cases that differ.")
     medians = np.nanmedian(values[:, kept], axis=0)
