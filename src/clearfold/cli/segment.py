@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from clearfold.cli.console import progress_bar, recorded, show, stderr
@@ -68,8 +69,8 @@ class Found:
 
     def facts(self) -> dict[str, Any]:
         """How many, and the diameter of a disk of the same area."""
-        sizes = 2 * np.sqrt(np.array(self.areas) / np.pi)
-        median = round(float(np.median(sizes)), 3) if len(sizes) else None
+        sizes = [2 * math.sqrt(area / math.pi) for area in self.areas]
+        median = round(statistics.median(sizes), 3) if sizes else None
         return {"objects": len(sizes), f"median diameter ({self.unit})": median}
 
 
