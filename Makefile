@@ -1,5 +1,6 @@
 # Every target sets itself up: Python 3.11 or newer with venv is all that a fresh machine needs.
-# The set-up lives in .venv and is repeated only when pyproject.toml changes.
+# The set-up lives in .venv and is repeated only when pyproject.toml or the lock changes. What develops and tests clearfold
+# is pinned with checksums in requirements-dev.lock; the demo installs as a user would, by the ranges of pyproject.toml.
 
 PYTHON ?= python3
 WORKERS ?= auto
@@ -19,7 +20,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # interrupted one is taken up again.
 define SETUP
 stamp="$(READY)-$$1"
-if [ "$$stamp" -nt pyproject.toml ]; then exit 0; fi
+if [ "$$stamp" -nt pyproject.toml ] && [ "$$stamp" -nt requirements-dev.lock ]; then exit 0; fi
 $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
   echo "clearfold needs Python 3.11 or newer. Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
 if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then
@@ -28,13 +29,19 @@ if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then
   $(PYTHON) -m venv --clear .venv
 fi
 echo "Setting up .venv with clearfold[$$1]; this takes a minute or two, once."
-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$$1]"
+pip="$(BIN)/python -m pip --disable-pip-version-check install --quiet"
+if [ "$$1" = dev ]; then
+  $$pip --require-hashes --requirement requirements-dev.lock
+  $$pip --no-deps --no-build-isolation --editable .
+else
+  $$pip --editable ".[$$1]"
+fi
 touch "$$stamp"
 endef
 export SETUP
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-quick docs clean
+.PHONY: help demo test lint bench bench-quick soak fuzz lock docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,12 +63,22 @@ bench: $(READY)-dev ## all benchmarks (long)
 bench-quick: $(READY)-dev ## the benchmarks in small
 	$(BIN)/python -m benchmarks --quick $(BENCH_ARGS)
 
+fuzz: $(READY)-dev ## every reader, 100,000 inputs each (hours)
+	$(BIN)/python -m fuzz --all --runs 100000
+
+soak: $(READY)-dev ## an hour of indexing and querying: memory and files must not grow
+	$(BIN)/python -m benchmarks.soak --minutes 60
+
+lock: $(READY)-dev ## pin what develops and tests clearfold anew, with checksums
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-annotate --no-header --upgrade --quiet --output-file requirements-dev.lock
+
 docs: $(READY)-dev ## the documentation, into site/
 	$(BIN)/python -m mkdocs build --strict
 
 clean: ## remove all that these targets made, .venv included
 	rm -rf .venv .venv.lock build clearfold-demo dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks examples fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY)-%: pyproject.toml
+$(READY)-%: pyproject.toml requirements-dev.lock
 	@$(LOCK) sh -euc "$$SETUP" setup $*

@@ -23,7 +23,9 @@ SUITES = {
     "nuclei": nuclei.SUITE,
     "archive": archive.SUITE,
 }
-RESULTS = Path(__file__).parent / "results"
+FULL = Path(__file__).parent / "results" / "full.json"
+QUICK = Path("build") / "bench-quick.json"
+"""The full run is kept and makes a page of the documentation; the quick one only compares outputs."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -63,9 +65,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "--quick", action="store_true", help="small sizes: for equality of outputs, under three minutes"
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=f"some of: {', '.join(names)}")
-    parser.add_argument("-o", "--output", type=Path, help="where to write JSON (default: in benchmarks/results)")
+    where = "where to write JSON (default: benchmarks/results/full.json, quick: build/bench-quick.json)"
+    parser.add_argument("-o", "--output", type=Path, help=where)
     options = parser.parse_args(arguments)
-    options.output = options.output or RESULTS / ("quick.json" if options.quick else "full.json")
+    options.output = options.output or (QUICK if options.quick else FULL)
     return options
 
 

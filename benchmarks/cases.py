@@ -17,6 +17,7 @@ class Against:
     """One comparison: two works of a case, how their outputs may differ, and the ratio that is wanted (if any).
 
     wanted : peer's seconds / ours, at least; wanted_memory : ours / peer's memory, at most
+    limit_s : seconds that ours may take
     task : what distinguishes this comparison inside its case, for instance "1 query"
     """
 
@@ -24,6 +25,7 @@ class Against:
     differences: tuple[Difference, ...]
     wanted: float | None = None
     wanted_memory: float | None = None
+    limit_s: float | None = None
     ours: str = OURS
     task: str = ""
     peer_name: str = ""
@@ -38,6 +40,7 @@ class Case:
     memory_limit : bytes that ours may need
     warm_up : size of the data on which everything is done once before it is measured, if that is the smaller one
     on_the_clock : wall seconds are told, for work that is spread over several processes
+    axis : what the size counts: "samples", "features", "nuclei" or "cases"; growth is drawn along it
     """
 
     name: str
@@ -49,6 +52,7 @@ class Case:
     memory_limit: float | None = None
     warm_up: int = WARM_UP
     on_the_clock: bool = False
+    axis: str = "samples"
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,10 @@ class Row:
     wanted: float | None = None
     wanted_memory: float | None = None
     limit_mb: float | None = None
+    limit_s: float | None = None
     differences: dict[str, tuple[float, float]] = field(default_factory=dict)
     on_the_clock: bool = False
+    axis: str = "samples"
     error: str = ""
     peer_error: str = ""
 
@@ -86,8 +92,10 @@ class Row:
 
     @property
     def fast(self) -> bool | None:
-        """Whether the ratio that is wanted was reached; None where none is wanted."""
-        return None if self.wanted is None or self.ratio is None else self.ratio >= self.wanted
+        """Whether the ratio that is wanted was reached, within the seconds that are allowed; None where none are."""
+        told = [self.ratio >= self.wanted] if self.wanted is not None and self.ratio is not None else []
+        told += [self.ours_cpu <= self.limit_s] if self.limit_s is not None and not self.error else []
+        return all(told) if told else None
 
     @property
     def small(self) -> bool | None:
@@ -118,6 +126,7 @@ def measured(case: Case, workshop: Workshop) -> list[Row]:
                 peer_mb=None if peer.error else peer.memory / 2**20,
                 wanted=pair.wanted,
                 wanted_memory=pair.wanted_memory,
+                limit_s=pair.limit_s,
                 differences=compared,
                 peer_error=peer.error,
             )
@@ -136,6 +145,7 @@ def _row(case: Case, ours: Reading, task: str = "", peer: str = "", **rest: Any)
         ours.wall,
         ours.memory / 2**20,
         on_the_clock=case.on_the_clock,
+        axis=case.axis,
         error=ours.error,
         **rest,
     )

@@ -372,7 +372,32 @@ def whole_protocol(quick: bool) -> Iterable[Case]:
     )
 
 
+# ---------------------------------------------------------------------------------------------------------- features
+
+
+def many_features(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """100 samples of `size` features; a tenth of them differ between two classes."""
+    random = np.random.default_rng(0)
+    y = np.arange(100) % 2
+    X = random.standard_normal((100, size))
+    X[:, : max(1, size // 10)] += y[:, None]
+    return X, y
+
+
+def rank_features(state: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    X, y = state
+    return importances(embedded(X)[2], read_outcome(y, len(y)).target, "auto")
+
+
+def over_features(quick: bool) -> Iterable[Case]:
+    """How the time of one ranking grows with the number of features."""
+    for size in (300, 1000, 3000) if quick else (1000, 10_000, 100_000):
+        work = {OURS: Work(OURS, rank_features)}
+        yield Case("ranking, 100 samples", "two classes", size, {OURS: many_features}, work, axis="features")
+
+
 SUITE: dict[str, Callable[[bool], Iterable[Case]]] = {
+    "features": over_features,
     "protocol-round": protocol_round,
     "permutations": permutations,
     "protocol": whole_protocol,

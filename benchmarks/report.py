@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections import defaultdict
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +19,36 @@ from rich.table import Table
 
 from benchmarks.cases import Row
 
-PACKAGES = ("clearfold", "numpy", "scipy", "scikit-learn")
+PACKAGES = ("clearfold", "numpy", "scipy", "scikit-learn", "scikit-image", "mahotas", "numba", "faiss-cpu")
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Our seconds ~ n^exponent, fitted on log-log over the sizes that were run."""
+    """Our seconds ~ size^exponent, fitted on log-log over the sizes that were run; and megabytes beside them."""
 
+    axis: str
     case: str
     data: str
     task: str
     sizes: list[int]
     seconds: list[float]
     exponent: float
+    megabytes: list[float]
 
 
 def growth(rows: list[Row]) -> list[Growth]:
     """One fitted exponent for each kind of work that was run at two sizes or more."""
-    times: dict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
+    times: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(dict)
+    memory: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(dict)
     for row in rows:
-        if not row.error:
-            times[row.case, row.data, row.task][row.n] = row.ours_cpu
+        if not row.error and row.ours_cpu > 0:
+            key = row.axis, row.case, row.data, row.task
+            times[key].setdefault(row.n, row.ours_cpu)
+            memory[key].setdefault(row.n, row.ours_mb)
     return [
-        Growth(*key, list(known), list(known.values()), _slope(known)) for key, known in times.items() if len(known) > 1
+        Growth(*key, list(known), list(known.values()), slope(known), list(memory[key].values()))
+        for key, known in times.items()
+        if len(known) > 1
     ]
 
 
@@ -52,12 +59,19 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": {name: _version(name) for name in PACKAGES},
         "commit": _git("rev-parse", "HEAD"),
         "modified": bool(_git("status", "--porcelain", "--", "src", "benchmarks")),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "threads": 1,
     }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def write(path: Path, rows: list[Row], about: dict[str, Any]) -> None:
@@ -81,16 +95,19 @@ def show(console: Console, rows: list[Row]) -> None:
     for row in rows:
         table.add_row(*_cells(row))
     console.print(table)
+    wanted = [good for row in rows for good in (row.fast, row.small) if good is not None]
+    console.print(f"{sum(wanted)} of {len(wanted)} wanted times and sizes of memory reached")
     for row in rows:
         for who, error in (("clearfold", row.error), (row.peer, row.peer_error)):
             if error:
                 console.print(f"{row.case} {row.task}, n={row.n}: {who} failed: {error}", style="red", markup=False)
-    grown = Table(title="growth of clearfold's time: seconds ~ n^exponent")
-    for name in ("work", "data", "sizes", "seconds", "exponent"):
+    grown = Table(title="growth of clearfold's time: seconds ~ size^exponent")
+    for name in ("work", "data", "size", "sizes", "seconds", "exponent"):
         grown.add_column(name)
     for g in growth(rows):
         seconds = " ".join(_seconds(s) for s in g.seconds)
-        grown.add_row(_joined(g.case, g.task), g.data, " ".join(map(str, g.sizes)), seconds, f"{g.exponent:.2f}")
+        sizes = " ".join(map(str, g.sizes))
+        grown.add_row(_joined(g.case, g.task), g.data, g.axis, sizes, seconds, f"{g.exponent:.2f}")
     console.print(grown)
 
 
@@ -107,12 +124,18 @@ def _cells(row: Row) -> list[str]:
         "[red]failed[/]" if row.error else _ours(row),
         "[red]failed[/]" if row.peer_error else "" if row.peer_cpu is None else _seconds(row.peer_cpu),
         "" if row.ratio is None or row.error else f"{row.ratio:.2f}",
-        "" if row.wanted is None else f">= {row.wanted:g} {_verdict(row.fast)}",
+        _wanted(row),
         differences,
         "" if row.error or row.on_the_clock else f"{row.ours_mb:.0f}",
         "" if row.peer_mb is None else f"{row.peer_mb:.0f}",
         limit + _verdict(row.small),
     ]
+
+
+def _wanted(row: Row) -> str:
+    parts = [f">= {row.wanted:.3g}"] if row.wanted is not None else []
+    parts += [f"<= {_seconds(row.limit_s)}"] if row.limit_s is not None else []
+    return f"{', '.join(parts)} {_verdict(row.fast)}" if parts else ""
 
 
 def _ours(row: Row) -> str:
@@ -150,7 +173,8 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _slope(times: dict[int, float]) -> float:
+def slope(times: dict[int, float]) -> float:
+    """The exponent of a power law through points, by least squares on log-log."""
     x, y = [math.log(n) for n in times], [math.log(s) for s in times.values()]
     middle_x, middle_y = sum(x) / len(x), sum(y) / len(y)
     spread = sum((a - middle_x) ** 2 for a in x)

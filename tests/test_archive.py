@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from archive_stores import FEATURES, Server, frame_of, nearest_by_hand, places
 from clearfold.archive import Added, Archive, fitted, migrations
-from clearfold.archive.search import Points
+from clearfold.archive.exact import Points
+from clearfold.archive.tiles import TILE
 from clearfold.embedding import PCA, BeliefSpectralEmbedding, BoostedGraphEmbedding, GraphEmbedding, Isomap
 from clearfold.errors import ArchiveError, InputError, TableError
 
@@ -381,6 +382,77 @@ def test_exact_search_of_many_is_exact(share: float | None) -> None:
         assert set(numbers) == set(np.flatnonzero(reference <= np.sort(reference)[4]))
 
 
+@pytest.mark.parametrize("h", [3, 20])
+def test_points_that_came_later_and_several_queries_change_no_answer(h: int) -> None:
+    """Full tiles, the tile that is filled up, boxes, and rows that lie side by side."""
+    random = np.random.default_rng(h)
+    places = random.standard_normal((5 * TILE + 77, h))
+    places[100:130] = places[5]
+    points = Points.of(np.arange(TILE * 4 + 5), places[: TILE * 4 + 5])
+    points = points.more(np.arange(TILE * 4 + 5, len(places)), places[TILE * 4 + 5 :])
+    allowed = random.random(len(places)) < 0.3
+    queries = np.concatenate([random.standard_normal((6, h)), places[5:6], 20 + random.standard_normal((2, h))])
+    for mask in (None, allowed):
+        together = points.nearest_each(queries, 12, mask)
+        for query, (numbers, distances) in zip(queries, together, strict=True):
+            reference = np.sqrt(((places - query) ** 2).sum(axis=1))
+            if mask is not None:
+                reference[~mask] = np.inf
+            last = np.sort(reference)[11]
+            assert set(np.flatnonzero(reference < last * (1 - 1e-12))) <= set(numbers.tolist())
+            np.testing.assert_allclose(np.sort(distances)[:12], np.sort(reference)[:12], rtol=1e-12, atol=1e-12)
+            alone = points.nearest(query, 12, mask)
+            assert dict(zip(numbers, distances, strict=True)) == dict(zip(*alone, strict=True))
+
+
+def test_coordinates_beyond_single_precision_are_still_compared() -> None:
+    places = np.array([[1e30, 0.0], [1e30, 1e25], [-1e30, 0.0], [0.0, 1e30], [3e30, 0.0]])
+    numbers, _ = Points.of(np.arange(5), places).nearest(np.array([1e30, 9e24]), 2)
+    assert set(numbers) == {0, 1}
+
+
+def wide_frame(n: int, first: int = 0, columns: int = 10) -> pd.DataFrame:
+    values = np.random.default_rng(first).standard_normal((n, columns))
+    frame = pd.DataFrame(values, columns=[f"shape.f{column}" for column in range(columns)])
+    return frame.assign(case_id=[f"case-{row:05d}" for row in range(first, first + n)], label="a")
+
+
+def test_exact_answers_can_be_demanded_where_an_index_is(place: Callable[[], str]) -> None:
+    pytest.importorskip("faiss")
+    where = place()
+    archive = Archive.open(where)
+    archive._store.exact_up_to = 500  # type: ignore[attr-defined]
+    archive.add(wide_frame(3000))
+    archive.fit(_Raw(), scale=False)
+    coordinates = archive.coordinates()
+    queries = np.random.default_rng(1).standard_normal((30, 10))
+    truth = [nearest_by_hand(coordinates, query, 10) for query in queries]
+    by_index = [[near.case_id for near in archive.nearest(query, 10)] for query in queries]
+    assert sum(len(set(one) & set(two)) for one, two in zip(by_index, truth, strict=True)) >= 0.98 * 300
+    assert [[near.case_id for near in archive.nearest(query, 10, exact=True)] for query in queries] == truth
+    assert [[near.case_id for near in row] for row in archive.nearest_each(queries, 10, exact=True)] == truth
+    assert [[near.case_id for near in row] for row in archive.nearest_each(queries, 10)] == by_index
+    with Archive.open(where, exact=True) as demanding:
+        assert [[near.case_id for near in demanding.nearest(query, 10)] for query in queries] == truth
+        assert demanding.nearest_each(queries[:2], 10, exact=True)[0] == demanding.nearest(queries[0], 10)
+        with pytest.raises(ArchiveError, match="9 coordinates came; wanted are 10"):
+            demanding.nearest_each(queries[:, :9])
+    archive.close()
+
+
+def test_an_index_of_rounded_coordinates_does_not_hide_ties(tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    frame = wide_frame(2000)
+    frame.iloc[100:400, :10] = frame.iloc[7, :10].to_numpy()
+    with Archive.open(tmp_path / "cases.clearfold") as archive:
+        archive._store.exact_up_to = 500  # type: ignore[attr-defined]
+        archive.add(frame)
+        archive.fit(_Raw(), scale=False)
+        point = archive.coordinates().iloc[7].to_numpy()
+        found = [near.case_id for near in archive.nearest(point, 5)]
+    assert found == ["case-00007", "case-00100", "case-00101", "case-00102", "case-00103"]
+
+
 # Versions --------------------------------------------------------------------------------------------------
 
 
@@ -692,6 +764,41 @@ def test_threads_share_one_archive(standing: Archive) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_eight_threads_ask_while_cases_are_added(place: Callable[[], str]) -> None:
+    """Every answer is of one state: whole patients, sorted, none missing; also while an index is made anew."""
+    archive = Archive.open(place())
+    archive._store.exact_up_to = 100  # type: ignore[attr-defined]
+    archive.add(frame_of(160))
+    archive.fit(PCA(n_components=3))
+    done, wrong, asked = threading.Event(), [], []
+
+    def ask() -> None:
+        try:
+            while not done.is_set():
+                with archive.snapshot():
+                    count, found = len(archive), archive.nearest(np.zeros(3), 10_000)
+                distances = [near.distance for near in found]
+                if len(found) != count or count % 4 or distances != sorted(distances):
+                    wrong.append((count, len(found)))
+                asked.append(count)
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for first, count in ((160, 4), (164, 40), (204, 200), (404, 8)):  # the third is more than half of what is there
+        archive.add(frame_of(count, first=first))
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(archive) == 412
+    assert asked
+    assert [near.case_id for near in archive.nearest(POINT, 9)] == nearest_by_hand(archive.coordinates(), POINT, 9)
+    archive.close()
 
 
 def test_a_forked_process_reads_by_itself(standing: Archive) -> None:

@@ -300,6 +300,83 @@ def test_a_connection_lost_while_adding_keeps_nothing_of_it(server: Server, monk
         assert len(archive.coordinates()) == 30
 
 
+INDEX_IS_WHOLE = """SELECT bool_and(indisvalid AND indisready) FROM pg_index
+    WHERE indexrelid = to_regclass('clearfold.coordinates_near_1')"""
+KILLED = """
+import os, signal, sys
+from archive_stores import frame_of
+from clearfold.archive import Archive, postgres_copy
+laid_out, calls = postgres_copy._laid_out, []
+def cut(count, part):
+    calls.append(count)
+    for data in laid_out(count, part):
+        if len(calls) == int(sys.argv[2]):  # features, then coordinates
+            yield data[: len(data) // 2]
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield data
+postgres_copy._laid_out = cut
+archive = Archive.open(sys.argv[1])
+archive._store.exact_up_to = 100
+archive.add(frame_of(300, first=200))
+"""
+
+
+def whole(address: str, expected: list[Any], count: int) -> None:
+    """As many cases as before, the same answers, and an index that holds."""
+    import psycopg
+
+    with psycopg.connect(address) as connection:
+        assert connection.execute(INDEX_IS_WHOLE).fetchone() == (True,)
+        for table in ("cases", "features", "coordinates"):
+            assert connection.execute(f"SELECT count(*) FROM clearfold.{table}").fetchone() == (count,)
+    with Archive.open(address) as archive:
+        assert len(archive) == count
+        assert archive.nearest([0.0, 0.0], 7) == expected
+
+
+@posix
+@pytest.mark.parametrize("copy", [1, 2])
+def test_a_process_killed_while_it_copies_leaves_nothing_half_there(server: Server, copy: int) -> None:
+    address = server.address()
+    with Archive.open(address) as archive:
+        archive._store.exact_up_to = 100  # type: ignore[attr-defined]
+        archive.add(frame_of(200))
+        archive.fit(PCA(n_components=2))
+        expected = archive.nearest([0.0, 0.0], 7)
+    environment = {**os.environ, "PYTHONPATH": str(DRIVER.parent)}
+    command = [sys.executable, "-c", KILLED, address, str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == -9, done.stderr
+    whole(address, expected, 200)
+    with Archive.open(address) as archive:
+        archive._store.exact_up_to = 100  # type: ignore[attr-defined]
+        assert archive.add(frame_of(300, first=200)) == Added(300, 0), "what was being added can be added again"
+        after = archive.nearest([0.0, 0.0], 7)
+    whole(address, after, 500)
+
+
+def test_a_row_that_the_server_refuses_leaves_nothing_of_the_others(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clearfold.archive import postgres_copy
+
+    address = server.address()
+    with Archive.open(address) as archive:
+        archive._store.exact_up_to = 100  # type: ignore[attr-defined]
+        archive.add(frame_of(200))
+        archive.fit(PCA(n_components=2))
+        expected = archive.nearest([0.0, 0.0], 7)
+        laid_out = postgres_copy._laid_out
+        monkeypatch.setattr(postgres_copy, "_laid_out", lambda *given: (data[:-3] for data in laid_out(*given)))
+        with pytest.raises(ArchiveError, match="COPY"):
+            archive.add(frame_of(300, first=200))
+        monkeypatch.undo()
+        with pytest.raises(ArchiveError):
+            archive.add(frame_of(3, first=200).assign(organ=["a", "b\0c", "d"]))
+        assert archive.nearest([0.0, 0.0], 7) == expected
+    whole(address, expected, 200)
+
+
 def test_a_removed_patient_is_in_no_table_of_the_server(server: Server) -> None:
     import psycopg
 

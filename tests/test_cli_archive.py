@@ -249,7 +249,7 @@ def test_a_slide_gives_a_case_for_each_tile_with_tissue(place: Path, monkeypatch
 def test_indexing_goes_on_after_a_stop(images: Path) -> None:
     """Ctrl-C in the middle: a message, what was measured is kept, and the same command does the rest."""
     (images / "broken.png").unlink()
-    for number in range(12, 60):
+    for number in range(12, 100):
         Pillow.fromarray(tissue(number)).save(images / f"tile{number:02d}.png")
     words = ["index", "images", "--mpp", "0.5", "-o", "cases.clearfold", "--embedding", "pca"]
     command = [sys.executable, "-c", "from clearfold.cli import main; main()", *words]
@@ -261,9 +261,9 @@ def test_indexing_goes_on_after_a_stop(images: Path) -> None:
     assert process.returncode == 130, message
     assert "goes on from there" in " ".join(message.split())
     kept = stored()
-    assert 3 <= kept < 60
+    assert 3 <= kept < 100
     facts = json.loads(succeeded(*words, "--json").stdout)
-    assert (facts["added"], facts["already there"]) == (60 - kept, kept)
+    assert (facts["added"], facts["already there"]) == (100 - kept, kept)
 
 
 def stored() -> int:

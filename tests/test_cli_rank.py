@@ -28,8 +28,9 @@ SECTIONS = [
     "Interchangeable features",
     "Does the ranking depend on the embedding?",
     "The map",
-    "How it was done",
     "How to read this, and what is known",
+    "What was done",
+    "How to cite",
 ]
 
 
@@ -223,6 +224,31 @@ def test_the_report_has_every_section_in_order(place: Path) -> None:
     assert "does not say that a feature causes anything" in page.source
 
 
+def test_every_table_of_the_report_is_written_in_three_forms(place: Path) -> None:
+    said = succeeded("table.csv", "--label", "grade", *FAST, "--table", "whole.csv", "--tables", "new/tables", "--json")
+    assert json.loads(said.stdout)["files"] == ["report.html", "whole.csv", str(Path("new") / "tables")]
+    files = list(Path("new/tables").iterdir())
+    names = {path.stem for path in files}
+    assert {"data", "ranking", "families", "interchangeable", "what-was-done", "how-to-cite"} <= names
+    assert len(files) == 3 * len(names)
+    assert Page().source.count("<table>") <= len(names)
+    pd.testing.assert_frame_equal(pd.read_csv("new/tables/ranking.csv"), pd.read_csv("whole.csv"))
+    done = {row["what"]: row["value"] for row in json.loads(Path("new/tables/what-was-done.json").read_text("utf-8"))}
+    assert (done["rounds"], done["permutations"], done["seed"]) == ("4", "199", "0")
+    assert "scikit-learn" in done["versions"]
+    assert run("table.csv", "--label", "grade", "--tables", "table.csv").exit_code == 2
+
+
+def test_half_an_outcome_is_refused(place: Path) -> None:
+    months = pd.Series(range(60), dtype=float).where(lambda value: value != 7)
+    write_table(cases().assign(months=months, died=1), "half.csv")
+    result = run("half.csv", "--time", "months", "--event", "died")
+    assert result.exit_code == 2
+    assert "1 of 60 rows have half an outcome: row 7 (from 0) has its event but no time" in result.stderr.replace(
+        "\n", " "
+    )
+
+
 def test_nothing_that_stands_out_is_said_first(place: Path) -> None:
     random = np.random.default_rng(3)
     noise = pd.DataFrame(random.normal(size=(40, 8)), columns=list("abcdefgh")).assign(grade=["x", "y"] * 20)
@@ -281,7 +307,8 @@ def test_warnings_of_rounds_are_printed_and_reported(place: Path) -> None:
     words = ["--label", "grade", "-k", 5, "--rounds", 3, "--permutations", 9]
     result = succeeded("apart.csv", *words)
     assert "DisconnectedGraphWarning: in 3 of 3 rounds" in result.stderr
-    assert "DisconnectedGraphWarning: in 3 of 3 rounds" in Page().source
+    said = "The neighbour graph fell apart and was bridged: in 3 of 3 rounds (DisconnectedGraphWarning)"
+    assert said in Page().source
     assert "Warning" not in result.stdout
 
 

@@ -13,10 +13,11 @@ import pytest
 
 import clearfold.embedding
 from clearfold import errors
+from clearfold.cli import app
+from clearfold.cli.reference import parameters, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -66,11 +67,6 @@ def test_examples_of_a_page_run_in_order(page: Path, workplace: Path) -> None:
                 run_in(workplace, [sys.executable, "-c", "from clearfold.cli import main; main()", *command[1:]])
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=named)
-def test_example_scripts_run(example: Path, workplace: Path) -> None:
-    run_in(workplace, [sys.executable, str(example)])
-
-
 def test_documentation_builds_without_a_warning(tmp_path: Path) -> None:
     run_in(ROOT, [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")])
     loads = re.compile(r'<(?:script|link|img)[^>]+(?:src|href)="((?:https?:)?//[^"]+)"')
@@ -96,4 +92,40 @@ def test_every_command_is_documented() -> None:
     shown = run_in(ROOT, [sys.executable, "-c", "from clearfold.cli import main; main()", "--help"])
     commands = re.findall(r"^[│ ]+([a-z][a-z-]+) {2,}", shown, re.MULTILINE)
     assert "embed" in commands
-    assert not [name for name in commands if f"## clearfold {name}" not in text]
+    assert not [name for name in commands if f"## clearfold {name}\n" not in text]
+
+
+def test_every_option_is_documented() -> None:
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## clearfold (\S+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    for info in app.registered_commands:
+        assert info.callback is not None
+        section = sections[info.callback.__name__]
+        options = [one["names"] for one in parameters(info.callback) if not one["argument"]]
+        assert not [names for names in options if not any(f"`{name}" in section for name in re.split(r", |/", names))]
+
+
+def test_the_command_line_reference_is_what_the_commands_say() -> None:
+    committed = (ROOT / "docs" / "command-line-reference.md").read_text(encoding="utf-8")
+    assert committed == reference(), "run: python -m clearfold.cli.reference docs/command-line-reference.md"
+
+
+WORDS = [
+    "sample", "object", "feature", "family", "table", "label", "outcome", "affinity", "operator", "embedding",
+    "coordinates", "loadings", "importance", "saliency", "query", "hit", "relevant", "reason", "archive", "round",
+    "measure", "metric",
+]  # fmt: skip
+
+
+def test_every_word_of_the_vocabulary_is_in_the_glossary() -> None:
+    text = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8").partition("## Glossary")[2]
+    heads = {word for line in re.findall(r"^(.+)\n: ", text, re.MULTILINE) for word in line.split(", ")}
+    assert set(WORDS) <= heads
+    assert len(re.findall(r"^(.+)\n: ", text, re.MULTILINE)) == len(set(re.findall(r"^(.+)\n: ", text, re.MULTILINE)))
+
+
+def test_every_guide_is_linked_from_the_start() -> None:
+    linked = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*.md"))
+    guides = sorted((ROOT / "docs" / "guides").glob("*.md"))
+    assert len(guides) >= 5
+    assert not [guide.name for guide in guides if f"guides/{guide.name}" not in linked]

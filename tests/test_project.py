@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,7 @@ SOURCE = ROOT / "src" / "clearfold"
 # Imports point from a later line to an earlier one, or along a line without a circle.
 LAYERS = [
     {"errors"},
+    {"cluster", "compiled"},
     {"datasets", "images", "objects", "table"},
     {"features"},
     {"embedding"},
@@ -152,3 +154,32 @@ def test_oldest_python_is_the_declared_one() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["requires-python"] == f">={OLDEST}"
     assert f"Programming Language :: Python :: {NEWEST_WITH_ALL_WHEELS}" in project["classifiers"]
+
+
+def test_the_page_on_architecture_names_every_module_in_its_layer() -> None:
+    lines = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()
+    rows = {int(cells[1]): cells[2] for line in lines if (cells := line.split("|"))[1:2] and cells[1].strip().isdigit()}
+    named = [set(re.findall(r"`(\w+)`", rows[height])) for height in sorted(rows)]
+    assert named == LAYERS
+
+
+def test_the_lock_pins_what_is_declared_with_checksums() -> None:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = [
+        *extras["dependencies"],
+        *(line for lines in extras["optional-dependencies"].values() for line in lines),
+    ]
+    lines = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8").splitlines()
+    pinned: dict[str, list[str]] = {}
+    for above, below in zip(lines, [*lines[1:], ""], strict=True):
+        if found := re.match(r"([\w.-]+)(?:\[[\w,]+\])?==([\w.+!]+)", above):
+            pinned.setdefault(canonicalize_name(found[1]), []).append(found[2])
+            assert "--hash=sha256:" in below, above
+    for wanted in map(Requirement, declared):
+        if wanted.name != "clearfold":
+            versions = pinned.get(canonicalize_name(wanted.name), [])
+            assert versions, f"{wanted.name} is not in the lock: make lock"
+            assert all(wanted.specifier.contains(version, prereleases=True) for version in versions), wanted

@@ -38,24 +38,31 @@ class Archive(Contents):
     3 added, 0 already there 1 3
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, exact: bool = False) -> None:
         super().__init__(store)
+        self.exact = exact
         self._fitted: dict[int, Fitted] = {}
         self._extract: Callable[..., Any] | None = None
 
     @classmethod
-    def open(cls, where: str | os.PathLike[str], *, create: bool = True, read_only: bool = False) -> Self:
-        """Open `cases.clearfold` or `postgresql://...`; a new archive is made unless create=False or read_only."""
+    def open(
+        cls, where: str | os.PathLike[str], *, create: bool = True, read_only: bool = False, exact: bool = False
+    ) -> Self:
+        """Open `cases.clearfold` or `postgresql://...`; a new archive is made unless create=False or read_only.
+
+        exact : compare a query with every case, however many there are; else an index answers in large archives, which
+            finds more than 99 % of the nearest
+        """
         text = os.fspath(where)
         if text.startswith(("postgresql://", "postgres://")):
             from clearfold.archive.postgres import PostgresStore
 
-            return cls(PostgresStore(text, create=create, read_only=read_only))
+            return cls(PostgresStore(text, create=create, read_only=read_only), exact=exact)
         if "://" in text or MEANT_AS_SERVER.search(text):  # as a file's name it would be printed, with its password
             raise ArchiveError("this address is not known. Archives are files, or servers at postgresql://...")
         from clearfold.archive.sqlite import SqliteStore
 
-        return cls(SqliteStore(Path(text), create=create, read_only=read_only))
+        return cls(SqliteStore(Path(text), create=create, read_only=read_only), exact=exact)
 
     def close(self) -> None:
         """Give up the file or the server."""
@@ -215,20 +222,37 @@ class Archive(Contents):
         without_patient: str | None = None,
         without_case: str | None = None,
         version: int | None = None,
+        exact: bool | None = None,
     ) -> list[Near]:
         """The k cases nearest to a point (h coordinates), by distance and then by case_id.
 
         where : column -> value, or list of values of which one must be met
+        exact : never by an index; as the archive was opened if None
         """
         point = np.ascontiguousarray(point, dtype=np.float64).ravel()
         with self.snapshot():
             known = self._version(version)
-            if len(point) != known.dimension or not np.isfinite(point).all():
-                raise ArchiveError(f"{len(point)} coordinates came; wanted are {known.dimension} finite numbers.")
-            if not isinstance(k, int | np.integer) or k < 1:
-                raise ArchiveError(f"k={k!r} came; wanted is a whole number of at least 1.")
+            _check_question(point[None], k, known.dimension)
             leave = self._left_out(without_patient, without_case)
-            return self._store.nearest(known, point, int(k), self._filter(where), leave)
+            exact = self.exact if exact is None else exact
+            return self._store.nearest(known, point, int(k), self._filter(where), leave, exact)
+
+    def nearest_each(
+        self,
+        points: Any,
+        k: int = 10,
+        where: Mapping[str, Any] | None = None,
+        *,
+        version: int | None = None,
+        exact: bool | None = None,
+    ) -> list[list[Near]]:
+        """`nearest` of each of several points (q, h): the same answers, exact ones in less time."""
+        points = np.ascontiguousarray(points, dtype=np.float64)
+        with self.snapshot():
+            known = self._version(version)
+            _check_question(np.atleast_2d(points), k, known.dimension)
+            exact = self.exact if exact is None else exact
+            return self._store.nearest_each(known, np.atleast_2d(points), int(k), self._filter(where), NOBODY, exact)
 
     def label_counts(
         self,
@@ -264,3 +288,10 @@ class Archive(Contents):
         from clearfold.retrieval import answer
 
         return answer(self, query, k, where, own_patient)
+
+
+def _check_question(points: Floats, k: Any, dimension: int) -> None:
+    if points.ndim != 2 or points.shape[1] != dimension or not np.isfinite(points).all():
+        raise ArchiveError(f"{points.shape[-1]} coordinates came; wanted are {dimension} finite numbers.")
+    if not isinstance(k, int | np.integer) or k < 1:
+        raise ArchiveError(f"k={k!r} came; wanted is a whole number of at least 1.")

@@ -18,6 +18,7 @@ from clearfold.archive.store import Case, Floats, Scalar
 from clearfold.errors import ArchiveError
 from clearfold.table import Table, read_table
 from clearfold.table.columns import flat, listed, present
+from clearfold.table.frames import as_frame
 
 NEVER_FEATURES = ("region", "outcome", "image")
 """Columns that say something about a case even when they hold numbers."""
@@ -27,6 +28,7 @@ IDS = ("case_id", "patient_id", "slide_id")
 def as_table(table: Any, metadata: Iterable[str] = (), **roles: str | None) -> Table:
     """A Table from a frame, a Table or a path; columns of `metadata`, and some known ones, are not features."""
     metadata = [metadata] if isinstance(metadata, str) else list(metadata)
+    table = as_frame(table)
     if isinstance(table, str | PathLike):
         table = read_table(Path(table), **roles)  # type: ignore[arg-type]
     if isinstance(table, Table):
@@ -40,6 +42,8 @@ def as_table(table: Any, metadata: Iterable[str] = (), **roles: str | None) -> T
             "images."
         )
     frame = flat(frame)
+    for name in frame.columns:
+        _text(str(name))
     for name in metadata:
         present(name, frame, "metadata")
     taken = {str(name) for name in roles.values()} | set(IDS)
@@ -158,8 +162,7 @@ def _text(value: str) -> str:
 
 def rows_like(rows: Any, names: Sequence[str]) -> pd.DataFrame:
     """Rows as a frame with exactly these features, from a frame, a Series, a mapping or an array in their order."""
-    if isinstance(rows, Table):
-        rows = rows.X
+    rows = rows.X if isinstance(rows, Table) else as_frame(rows)
     if isinstance(rows, dict):
         rows = pd.Series(rows)
     if isinstance(rows, pd.Series):

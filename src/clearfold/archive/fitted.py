@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from clearfold.archive.store import Floats, Scalar, Store, Version
+from clearfold.embedding.estimator import in_range
 from clearfold.errors import ArchiveError
 
 ROUNDING = 1e-9
@@ -61,7 +62,7 @@ def fit_estimator(
 
     if not hasattr(embedding, "get_params") or isinstance(embedding, type):
         raise ArchiveError(f"{embedding!r} came to be fitted; wanted is an embedding, such as PCA(n_components=2).")
-    values = frame.to_numpy()
+    values = in_range(frame.to_numpy())
     known = ~np.isnan(values).all(axis=0)
     kept = known.copy()
     low, high = np.nanmin(values[:, known], axis=0), np.nanmax(values[:, known], axis=0)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from clearfold.archive.store import Floats
+from clearfold.cluster import connected, parallel, unseen
 from clearfold.errors import ArchiveError, MissingExtraError
 from clearfold.table.columns import listed, no_duplicates
 
@@ -81,7 +82,7 @@ class Measuring:
         except MissingExtraError:  # the same for every image
             raise
         except Exception as error:
-            return Measured(reason=reason_of(error))
+            return Measured(reason=_missing(source) or reason_of(error))
 
     def _whole(self, source: Any) -> Measured:
         from clearfold.images import as_image
@@ -100,14 +101,14 @@ class Measuring:
 
 
 def measure_all(measuring: Measuring, sources: Sequence[Any]) -> Iterator[Measured]:
-    """Every image in their order, on several cores if asked for."""
-    if measuring.n_jobs in (None, 1):
+    """Every image in their order, on several cores or a cluster if asked for."""
+    if measuring.n_jobs in (None, 1) and not connected():
         yield from map(measuring.attempt, sources)
         return
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
-    parallel = Parallel(n_jobs=measuring.n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
-    for measured in parallel(delayed(_recorded)(measuring, source) for source in sources):
+    run = parallel(measuring.n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
+    for measured in run(delayed(_recorded)(measuring, source) for source in sources):
         for warned in measured.warned:  # what a worker says, nobody hears
             warnings.warn(warned, stacklevel=2)
         yield measured
@@ -119,6 +120,12 @@ def _recorded(measuring: Measuring, source: Any) -> Measured:
         measured = measuring.attempt(source)
     said = {str(one.message): one.message for one in caught if isinstance(one.message, Warning)}
     return replace(measured, warned=tuple(said.values()))
+
+
+def _missing(source: Any) -> str:
+    """On a worker of a cluster: that it does not see the file of an image, or of a tile's slide."""
+    path = getattr(getattr(source, "task", None), "path", source)
+    return unseen(Path(path)) if isinstance(path, str | PathLike) else ""
 
 
 def reason_of(error: Exception) -> str:

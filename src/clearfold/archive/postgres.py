@@ -9,18 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from clearfold.archive.exact import distances_to
+from clearfold.archive.postgres_copy import copy_rows, doubles, integers, vectors
 from clearfold.archive.postgres_server import BREADTH_OF_SEARCH, PostgresServer
-from clearfold.archive.search import distances_to
 from clearfold.archive.store import COLUMNS, Filter, Floats, Near, Numbers, Scalar, State, Version
-from clearfold.archive.tables import Tables, as_bytes, as_floats, as_json, as_matrix
+from clearfold.archive.tables import Tables, as_floats, as_json, as_matrix
 
 EXACT_UP_TO = 10_000
 """Cases that the server compares one by one; beyond, an HNSW index serves them."""
-LINKS, BREADTH_OF_BUILDING = 16, 100
+LINKS, BREADTH_OF_BUILDING = 16, 64
 MOST_BREADTH = 1000
 """pgvector's own limit."""
 MOST_INDEXED = 2000
 """Coordinates that pgvector can index."""
+BULK = 0.5
+"""Cases that come at once, as a share of those that are there, from which on an index is made anew."""
+BYTES_OF_LINKS, MOST_MEMORY = 400, 4096
+"""Bytes of a point's links in the index, and the megabytes that the server may take to build it."""
 SPARE = 8
 """Candidates beyond the wanted ones, so that ties at the end are seen."""
 ROUNDING = 1e-6
@@ -44,9 +49,20 @@ class PostgresStore(Tables, PostgresServer):
 
     def place(self, version: int, numbers: Numbers, coordinates: Floats) -> None:
         """Store coordinates (n, h) of cases under a version."""
-        points = zip(numbers.tolist(), np.ascontiguousarray(coordinates, dtype=np.float64), strict=True)
-        rows = ((version, number, as_bytes(point), _vector(point)) for number, point in points)
-        self._fill("coordinates", ("version", "number", "place", "point"), rows)
+        if self._index_exists(version) and len(numbers) > BULK * self._count(version):
+            self._run(f"DROP INDEX {_index_name(version)}")  # `build_index` makes it again, faster than row by row
+
+        def part(some: slice) -> list[Any]:
+            rows = coordinates[some]
+            return [integers(np.full(len(rows), version)), integers(numbers[some]), doubles(rows), vectors(rows)]
+
+        copy_rows(self.connection, "coordinates", ("version", "number", "place", "point"), len(numbers), part)
+
+    def _fill_features(self, numbers: Numbers, features: Sequence[Floats]) -> None:
+        def part(some: slice) -> list[Any]:
+            return [integers(numbers[some]), doubles(np.array(features[some]))]
+
+        copy_rows(self.connection, "features", ("number", "vector"), len(numbers), part)
 
     def coordinates(self, version: int, numbers: Sequence[int] | None = None) -> tuple[Numbers, Floats]:
         """Numbers and coordinates of these cases (every case if None), by number."""
@@ -56,11 +72,13 @@ class PostgresStore(Tables, PostgresServer):
 
     # search
 
-    def nearest(self, version: Version, point: Floats, k: int, where: Filter, without: Numbers) -> list[Near]:
+    def nearest(
+        self, version: Version, point: Floats, k: int, where: Filter, without: Numbers, exact: bool = False
+    ) -> list[Near]:
         """The k nearest cases that pass the filter and are not among `without`."""
         condition, values = _conditions(where, without)
         count = k + SPARE
-        if self._has_index(version.number) and count <= MOST_BREADTH:
+        if not exact and count <= MOST_BREADTH and self._has_index(version.number):
             found = _sorted(point, self._proposed(version, point, count, condition, values))
             if len(found) > k and found[k - 1].distance < found[-1].distance:
                 return found[:k]
@@ -71,6 +89,12 @@ class PostgresStore(Tables, PostgresServer):
             if len(rows) < count or found[k - 1].distance + _rounding(point, rows[-1][3]) < rows[-1][3]:
                 return found[:k]
             count *= 4
+
+    def nearest_each(
+        self, version: Version, points: Floats, k: int, where: Filter, without: Numbers, exact: bool = False
+    ) -> list[list[Near]]:
+        """`nearest` of each of several points."""
+        return [self.nearest(version, point, k, where, without, exact) for point in points]
 
     def _compared(self, version: Version, point: Floats, count: int, condition: str, values: list[Any]) -> list[Row]:
         """The nearest of all cases; adding 0 keeps the planner from its index."""
@@ -95,7 +119,7 @@ class PostgresStore(Tables, PostgresServer):
     def _has_index(self, version: int) -> bool:
         state, known = self.state(), self._indexed.get(version)
         if known is None or known[0] != state:
-            known = state, self._row("SELECT to_regclass(?)", (_index_name(version),))[0] is not None
+            known = state, self._index_exists(version)
             with self._lock:
                 self._indexed = {**self._indexed, version: known}
         return known[1]
@@ -103,17 +127,23 @@ class PostgresStore(Tables, PostgresServer):
     def build_index(self, version: int) -> None:
         """Make the index once there are more than `exact_up_to` cases; the server keeps it up to date."""
         dimension = next(known.dimension for known in self.versions() if known.number == version)
-        count = self._row("SELECT count(*) FROM coordinates WHERE version = ?", (version,))[0]
-        there = self._row("SELECT to_regclass(?)", (_index_name(version),))[0] is not None
-        if count <= self.exact_up_to or dimension > MOST_INDEXED or there:
+        count = self._count(version)
+        if count <= self.exact_up_to or dimension > MOST_INDEXED or self._index_exists(version):
             return
-        self._run("SET LOCAL maintenance_work_mem = '512MB'")
+        need = int(1.2 * count * (4 * dimension + BYTES_OF_LINKS) / 2**20)  # in memory it is built many times faster
+        self._run(f"SET LOCAL maintenance_work_mem = '{min(max(need, 64), MOST_MEMORY)}MB'")
         self._run(
             f"CREATE INDEX {_index_name(version)} ON coordinates "
             f"USING hnsw ((point::vector({dimension})) vector_l2_ops) "
             f"WITH (m = {LINKS}, ef_construction = {BREADTH_OF_BUILDING}) WHERE version = {version}"
         )
         self._run("ANALYZE cases, coordinates")  # so that the planner knows what came
+
+    def _index_exists(self, version: int) -> bool:
+        return self._row("SELECT to_regclass(?)", (_index_name(version),))[0] is not None
+
+    def _count(self, version: int) -> int:
+        return int(self._row("SELECT count(*) FROM coordinates WHERE version = ?", (version,))[0])
 
     # cases
 

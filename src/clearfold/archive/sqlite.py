@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clearfold.archive.search import EXACT_UP_TO, Index, Points, can_index, distances_to, rows_with
+from clearfold.archive.exact import Points, distances_to, rows_with
+from clearfold.archive.search import EXACT_UP_TO, Index, can_index
 from clearfold.archive.sqlite_file import SqliteFile
 from clearfold.archive.store import COLUMNS, Filter, Floats, Near, Numbers, Scalar, State, Version
 from clearfold.archive.tables import Tables, as_floats, as_json, as_matrix
@@ -87,13 +88,31 @@ class SqliteStore(Tables, SqliteFile):
 
     # search
 
-    def nearest(self, version: Version, point: Floats, k: int, where: Filter, without: Numbers) -> list[Near]:
+    def nearest(
+        self, version: Version, point: Floats, k: int, where: Filter, without: Numbers, exact: bool = False
+    ) -> list[Near]:
         """The k nearest cases that pass the filter and are not among `without`."""
-        found = None if where or len(without) > FEW else self._proposed(version.number, point, k, without)
+        by_index = not (exact or where or len(without) > FEW)
+        found = self._proposed(version.number, point, k, without) if by_index else None
         if found is None:
             points = self._whole(version.number).points
             found = self._named(*points.nearest(point, k, self._allowed(points, where, without)))
         return [Near(number, name, distance) for distance, name, number in sorted(found)[:k]]
+
+    def nearest_each(
+        self, version: Version, points: Floats, k: int, where: Filter, without: Numbers, exact: bool = False
+    ) -> list[list[Near]]:
+        """`nearest` of each of several points; where every case is compared, all points are at once."""
+        if not exact and not where and self._indexed(version.number).index is not None:
+            return [self.nearest(version, point, k, where, without) for point in points]
+        known = self._whole(version.number).points
+        found = known.nearest_each(points, k, self._allowed(known, where, without))
+        ids = self.names(sorted({number for numbers, _ in found for number in numbers.tolist()}))
+        answers = []
+        for numbers, distances in found:
+            named = sorted((d, ids[n], n) for d, n in zip(distances.tolist(), numbers.tolist(), strict=True))
+            answers.append([Near(number, name, distance) for distance, name, number in named[:k]])
+        return answers
 
     def _proposed(self, version: int, point: Floats, k: int, without: Numbers) -> list[Candidate] | None:
         """Candidates of the index and the nearest of later cases; None when only an exact search can decide."""
@@ -227,7 +246,12 @@ class SqliteStore(Tables, SqliteFile):
         if not can_index():
             return None
         lists, about = self._get(version, "index"), self._get(version, "index about")
-        return None if lists is None or about is None else Index.load(lists, about)
+        if lists is None or about is None:
+            return None
+        try:
+            return Index.load(lists, about)
+        except (RuntimeError, LookupError, TypeError, ValueError):  # damaged: what it knows is found exactly without it
+            return None
 
     # statements
 

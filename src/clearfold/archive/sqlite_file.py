@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clearfold.archive.migrations import APPLICATION_ID, missing, newest
-from clearfold.errors import ArchiveError, MissingExtraError
+from clearfold.errors import ArchiveError, ClearfoldError, MissingExtraError
 
 HEADER = b"SQLite format 3\x00"
 WAIT_MS = 30_000
@@ -231,7 +231,7 @@ def clear(name: str) -> Iterator[None]:
     apsw = _apsw()
     try:
         yield
-    except ArchiveError:
+    except ClearfoldError:
         raise
     except apsw.BusyError as error:
         raise ArchiveError(f"{name}: another process has been writing for {WAIT_MS // 1000} s. Try again.") from error
@@ -250,6 +250,11 @@ def clear(name: str) -> Iterator[None]:
         raise ArchiveError(f"{name}: {error}") from error
     except OSError as error:
         raise ArchiveError(f"{name} could not be opened: {error.strerror or error}.") from error
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ArchiveError(
+            f"{name}: what is stored does not fit together ({type(error).__name__}: {error}). If another program wrote "
+            "into it, or it was copied while in use, bring it back from a copy."
+        ) from error
 
 
 def _apsw() -> Any:

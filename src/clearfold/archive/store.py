@@ -195,8 +195,15 @@ class Store(Protocol):
     def coordinates(self, version: int, numbers: Sequence[int] | None = None) -> tuple[Numbers, Floats]:
         """Numbers and coordinates of these cases (every case if None), by number."""
 
-    def nearest(self, version: Version, point: Floats, k: int, where: Filter, without: Numbers) -> list[Near]:
-        """The k nearest cases that pass the filter and are not among `without`."""
+    def nearest(
+        self, version: Version, point: Floats, k: int, where: Filter, without: Numbers, exact: bool = False
+    ) -> list[Near]:
+        """The k nearest cases that pass the filter and are not among `without`; `exact`: without any index."""
+
+    def nearest_each(
+        self, version: Version, points: Floats, k: int, where: Filter, without: Numbers, exact: bool = False
+    ) -> list[list[Near]]:
+        """`nearest` of each of several points (q, h)."""
 
     def build_index(self, version: int) -> None:
         """Bring the approximate index up to date where the store wants one; inside `writing()`."""

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from clearfold.archive.store import Case, Floats, Numbers, Scalar, State, Version
+from clearfold.errors import ArchiveError
 
+MOST_AXES = 1_000_000
 PART = 16 * 2**20
 """Bytes of a model or an index in one row."""
 
@@ -43,11 +45,17 @@ class Tables(ABC):
 
     def state(self) -> State:
         """The counters."""
-        return State(*self._row("SELECT changes, removals, last_case, n_cases FROM state"))
+        counters = self._row("SELECT changes, removals, last_case, n_cases FROM state")
+        if not all(type(number) is int and number >= 0 for number in counters):
+            raise damaged("counters")
+        return State(*counters)
 
     def settings(self) -> dict[str, Any]:
         """Names of features and what else was fixed by the first cases."""
-        return json.loads(self._row("SELECT settings FROM state")[0])
+        found = stored(self._row("SELECT settings FROM state")[0], dict)
+        if not all(_texts(found.get(name, [])) for name in ("features", "metadata")):
+            raise damaged("settings")
+        return found
 
     def set_settings(self, settings: Mapping[str, Any]) -> None:
         """Replace them."""
@@ -66,11 +74,15 @@ class Tables(ABC):
             ("number", "case_id", "patient_id", "slide_id", "label", "about", "digest"),
             ((n, c.case_id, c.patient_id, c.slide_id, as_json(c.label), as_json(c.about), c.digest) for n, c in rows),
         )
-        self._fill("features", ("number", "vector"), ((n, as_bytes(c.features)) for n, c in rows))
+        self._fill_features(numbers, [case.features for case in cases])
         pictures = ((n, c.thumbnail) for n, c in rows if c.thumbnail is not None)
         self._fill("thumbnails", ("number", "jpeg"), pictures)
         self._run("UPDATE state SET last_case = last_case + ?, n_cases = n_cases + ?", (len(cases), len(cases)))
         return numbers
+
+    def _fill_features(self, numbers: Numbers, features: Sequence[Floats]) -> None:
+        rows = zip(numbers.tolist(), map(as_bytes, features), strict=True)
+        self._fill("features", ("number", "vector"), rows)
 
     def digests(self, case_ids: Sequence[str]) -> dict[str, bytes]:
         """case_id -> digest, of those that are there."""
@@ -102,7 +114,7 @@ class Tables(ABC):
     def table(self) -> list[tuple[int, str, str | None, str | None, Scalar, dict[str, Scalar]]]:
         """(number, case_id, patient_id, slide_id, label, about) of every case by number."""
         rows = self._run("SELECT number, case_id, patient_id, slide_id, label, about FROM cases ORDER BY number")
-        return [(*row[:4], json.loads(row[4]), json.loads(row[5])) for row in rows]
+        return [(*_names(row[:4]), stored(row[4], Scalar), stored(row[5], dict)) for row in rows]
 
     def numbers(self) -> Numbers:
         """The number of every case."""
@@ -189,15 +201,49 @@ class Tables(ABC):
 
 def _case(case_id: str, patient_id: Any, slide_id: Any, label: str, about: str, *rest: Any) -> Case:
     vector, jpeg, digest = rest
-    return Case(case_id, patient_id, slide_id, json.loads(label), json.loads(about), as_floats(vector), jpeg, digest)
+    _names((0, case_id, patient_id, slide_id))
+    said, known = stored(label, Scalar), stored(about, dict)
+    return Case(case_id, patient_id, slide_id, said, known, as_floats(vector), jpeg, digest)
 
 
 def _version(number: int, name: str, embedding: str, created: str, dimension: int, *rest: Any) -> Version:
     learned, n_learned, said, active, forgotten = rest
-    preparation = json.loads(said)
+    preparation = stored(said, dict)
+    numbers = (number, dimension, learned, n_learned)
+    texts = [preparation.get(kind, []) for kind in ("features", "dropped")]
+    whole = all(type(one) is int and one >= 0 for one in numbers) and all(map(_texts, texts))
+    if not whole or dimension > MOST_AXES or (not forgotten and not {"features", "medians"} <= set(preparation)):
+        raise damaged("embedding")
     return Version(
         number, name, embedding, created, dimension, learned, n_learned, preparation, bool(active), bool(forgotten)
     )
+
+
+def stored(text: Any, kind: Any) -> Any:
+    """What JSON in a table says, when it is of that kind."""
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise damaged("text") from error
+    if not isinstance(found, kind):
+        raise damaged("text")
+    return found
+
+
+def _names(row: Sequence[Any]) -> Sequence[Any]:
+    """Number, case_id, patient_id, slide_id."""
+    if not isinstance(row[1], str) or not all(name is None or isinstance(name, str) for name in row[2:4]):
+        raise damaged("names")
+    return row
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def damaged(what: str) -> ArchiveError:
+    """Another program wrote into the archive, or its file was damaged."""
+    return ArchiveError(f"the archive holds {what} that clearfold cannot have written. Bring it back from a copy.")
 
 
 def as_json(value: Any) -> str:
@@ -212,6 +258,8 @@ def as_bytes(vector: Floats) -> bytes:
 
 def as_floats(data: bytes) -> Floats:
     """What `as_bytes` wrote."""
+    if not isinstance(data, bytes | memoryview) or len(data) % 8:
+        raise damaged("numbers")
     return np.frombuffer(data, dtype="<f8").astype(np.float64)
 
 
@@ -221,4 +269,6 @@ def as_matrix(rows: Iterable[tuple[int, bytes]]) -> tuple[Numbers, Floats]:
     if not found:
         return np.empty(0, dtype=np.int64), np.empty((0, 0))
     numbers, data = zip(*found, strict=True)
+    if not all(isinstance(one, bytes | memoryview) and len(one) == len(data[0]) for one in data):
+        raise damaged("numbers")
     return np.array(numbers, dtype=np.int64), as_floats(b"".join(data)).reshape(len(numbers), -1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Annotated
 
 import typer
 
 from clearfold.cli.console import Commands
 from clearfold.cli.demo import demo
+from clearfold.cli.doctor import doctor
 from clearfold.cli.embed import embed
 from clearfold.cli.evaluate import evaluate
 from clearfold.cli.extract import extract
@@ -15,6 +18,7 @@ from clearfold.cli.index import index
 from clearfold.cli.methods import CLASSES, Method
 from clearfold.cli.query import query
 from clearfold.cli.rank import rank
+from clearfold.cli.report import report
 from clearfold.cli.reproduce import reproduce
 from clearfold.cli.saliency import saliency
 from clearfold.cli.segment import segment
@@ -26,7 +30,6 @@ __all__ = ["CLASSES", "Method", "app", "main"]
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -34,7 +37,8 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Entry point of the `clearfold` command."""
+    """Entry point of the `clearfold` command; asked to end, it ends its workers and half-written files too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     app(prog_name="clearfold")
 
 
@@ -59,5 +63,6 @@ def top(
     """
 
 
-for command in (segment, extract, embed, rank, saliency, index, query, evaluate, serve, reproduce, demo):
+path = (segment, extract, embed, rank, saliency, index, query, evaluate, report)
+for command in (*path, serve, reproduce, demo, doctor):
     app.command()(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clearfold.cli.console import fact_table, recorded, show
-from clearfold.cli.demo_archive import NAME, add_search, make_archive
+from clearfold.cli.demo_archive import ABOUT, NAME, make_archive
 from clearfold.cli.methods import Method, coordinate_table, map_facts
+from clearfold.cli.report_files import Tables, check_folder
+from clearfold.cli.search_page import add_search
 from clearfold.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ def demo(
         bool | None, typer.Option("--serve/--no-serve", help="End with the page; by default in a terminal.")
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page.")] = 8765,
+    tables: Tables = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
 ) -> None:
     """Map 569 breast tumours, rank their features, index drawn tissue, ask it, write a report, and show the page.
 
@@ -46,27 +51,33 @@ def demo(
 
     Example: `clearfold demo -o demo --no-serve`
     """
+    check_folder(tables)
     with recorded() as notes:
-        facts = _demo(output, notes)
-    show(facts)
-    print(f"Report: {output / 'report.html'}")
-    if sys.stdout.isatty() if serve is None else serve:
+        facts = _demo(output, notes, tables)
+    if as_json:
+        where = {"report": str(output / "report.html"), "archive": str(output / NAME)}
+        print(json.dumps(facts | where | {"warnings": notes}, indent=2), flush=True)
+    else:
+        show(facts)
+        print(f"Report: {output / 'report.html'}")
+    if (sys.stdout.isatty() and not as_json) if serve is None else serve:
         from clearfold.cli.serve import serve as show_page
 
-        show_page(str(output / NAME), port=port)
-    else:
+        show_page(str(output / NAME), port=port, as_json=as_json)
+    elif not as_json:
         print(f"Page: clearfold serve {output / NAME}  (at http://127.0.0.1:{port}/)")
 
 
-def _demo(folder: Path, notes: list[str]) -> dict[str, Any]:
+def _demo(folder: Path, notes: list[str], tables: Path | None) -> dict[str, Any]:
     """Fit on three quarters of the cases, place the others, write everything to the folder."""
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
 
-    from clearfold.cli.ranking_page import round_notes
+    from clearfold.cli.ranking_page import methods_of, round_notes
     from clearfold.cli.ranking_tables import result_facts, whole_ranking
     from clearfold.embedding import PCA, Isomap, residual_variance
     from clearfold.importance import EmbeddingImportance
+    from clearfold.plot import maps as draw_maps
     from clearfold.table import Table
 
     if folder.exists() and not folder.is_dir():
@@ -91,15 +102,19 @@ def _demo(folder: Path, notes: list[str]) -> dict[str, Any]:
     facts = {"placed without fitting": len(X_new), **map_facts(cases, ranked.embedding_, Method.isomap, raw=False)}
     facts |= {"samples": len(X), "rounds": ROUNDS, "permutations": PERMUTATIONS, **result_facts(ranked)}
     facts["agreement"] = [f"{name}: {share:.3f}" for name, share in agreement.to_numpy()]
-    figure = _two_maps(maps, placed, y, y_new)
+    figure = draw_maps({name: of.embedding_ for name, of in maps.items()}, y, placed=placed, label_placed=y_new)
     folder.mkdir(parents=True, exist_ok=True)
     page = _demo_page(facts, notes + round_notes(ranked), figure, curve, agreement, ranked)
+    page.heading("Which earlier cases look like this one, and why?").text(ABOUT)
     add_search(page, make_archive(folder))
     _add_next(page)
+    page.ending(fact_table(facts), [*methods_of(ranked), "BeliefSpectralEmbedding"])
     frame = coordinate_table(cases, _in_order(ranked.embedding_.embedding_, placed["Isomap"], [*old, *new]))
     frame.insert(2, "placed_later", frame.index.isin(new))
-    tables = {"cases.csv": cases, "coordinates.csv": frame, "ranking.csv": whole_ranking(ranked)}
-    return facts | {"files": _write(folder, tables, {"map.png": figure, "ranking.png": ranked.plot()}, page)}
+    files = {"cases.csv": cases, "coordinates.csv": frame, "ranking.csv": whole_ranking(ranked)}
+    if tables is not None:
+        page.write_tables(tables)
+    return facts | {"files": _write(folder, files, {"map.png": figure, "ranking.png": ranked.plot()}, page)}
 
 
 def _write(folder: Path, tables: Mapping[str, Any], pictures: Mapping[str, Any], page: Report) -> list[str]:
@@ -152,17 +167,6 @@ def _agreement(maps: Mapping[str, Any], placed: Mapping[str, Any], y: Any, y_new
     return pd.DataFrame({"map": list(shares), "agreement": list(shares.values())})
 
 
-def _two_maps(maps: Mapping[str, Any], placed: Mapping[str, Any], y: Any, y_new: Any) -> Any:
-    from clearfold.plot import grid, scatter
-
-    figure, axes = grid(len(maps))
-    for ax, (name, fitted) in zip(axes, maps.items(), strict=True):
-        scatter(fitted.embedding_, y, ax=ax, placed=(placed[name], y_new)).set_title(name, loc="left")
-        if ax is not axes[-1] and (legend := ax.get_legend()):
-            legend.remove()
-    return figure
-
-
 def _demo_page(
     facts: Mapping[str, Any], notes: list[str], figure: Any, curve: Any, agreement: pd.DataFrame, ranked: Any
 ) -> Report:
@@ -180,6 +184,7 @@ def _demo_page(
         agreement,
         f"Share of {facts['placed without fitting']} placed cases whose diagnosis is that of most of the five "
         "nearest cases on the map. One split of one data set: an illustration, not a benchmark.",
+        name="agreement",
     )
     add_ranking(page, ranked, 20)
     add_trust(page, ranked)
@@ -187,8 +192,7 @@ def _demo_page(
         curve.plot(),
         "Residual variance of Isomap: 1 minus the correlation between distances on the map and path lengths "
         f"along the neighbour graph. The elbow, {curve.chosen}, was used.",
-    )
-    page.heading("What was done").table(fact_table(facts))
+    ).remember("residual-variance", curve.frame())
     return page.heading("How to read the ranking, and what is known").text(*HOW_TO_READ)
 
 

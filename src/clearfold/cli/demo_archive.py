@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 from clearfold.cli.console import progress_bar
-
-if TYPE_CHECKING:
-    from clearfold.report import Report
+from clearfold.cli.search_page import Search
 
 PATIENTS, EACH, SIZE, MPP = 12, 2, 256, 0.5
 FAMILIES = ["shape", "texture", "graph", "density", "orientation"]
@@ -21,15 +17,6 @@ ABOUT = (
     "images each. Nuclei were found and measured (all but their stain), and an archive was made of all patients but "
     "one. An image of that one was then asked for its like."
 )
-
-
-@dataclass(frozen=True)
-class Search:
-    """An image that was asked, of this grade, and its hits."""
-
-    image: Path
-    grade: str
-    hits: list[Any]
 
 
 def make_archive(folder: Path) -> Search:
@@ -54,27 +41,6 @@ def make_archive(folder: Path) -> Search:
             progress=lambda done, total, name: bar.update(task, completed=done, total=total),
         )
         archive.fit(BeliefSpectralEmbedding(random_state=0))
-        hits = list(archive.query(read_image(images[-1], mpp=MPP), k=4))
-        for hit in hits:
-            hit.reasons  # noqa: B018 - worked out now, while the archive is open
-    return Search(images[-1], str(cohort.table["label"].iloc[-1]), hits)
-
-
-def add_search(page: Report, found: Search) -> None:
-    """The image that was asked beside its hits, and the first reasons."""
-    import pandas as pd
-
-    from clearfold.plot import pictures
-
-    page.heading("Which earlier cases look like this one, and why?").text(ABOUT)
-    asked = SimpleNamespace(case_id="asked", label=found.grade, thumbnail=found.image.read_bytes())
-    page.figure(
-        pictures([asked, *found.hits]),
-        "First the image that was asked, then the nearest cases of the archive.",
-        alt=f"A drawn tissue of {found.grade} grade and the {len(found.hits)} cases most like it.",
-    )
-    rows = [
-        {"case": hit.case_id, "grade": hit.label, "near": str(hit.reasons.near[0]), "far": str(hit.reasons.far[0])}
-        for hit in found.hits
-    ]
-    page.table(pd.DataFrame(rows), "The strongest reason for each hit, and the feature on which it differs most.")
+        grade = str(cohort.table["label"].iloc[-1])
+        asked = SimpleNamespace(case_id=images[-1].stem, label=grade, thumbnail=images[-1].read_bytes())
+        return Search.of(archive, read_image(images[-1], mpp=MPP), asked)

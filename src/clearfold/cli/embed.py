@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clearfold.cli.cluster import Scheduler, on_workers
 from clearfold.cli.console import fact_table, recorded, show, stderr
+from clearfold.cli.embed_chunks import CHUNK_ROWS, embed_in_chunks
 from clearfold.cli.methods import Method, chosen_embedding, coordinate_table, map_facts, matrix
 from clearfold.errors import InputError, TableError
 
@@ -47,6 +49,12 @@ def embed(
     landmarks: Annotated[
         int | None, typer.Option(help="Fit on this many samples and place the others: for large tables.")
     ] = None,
+    chunk_rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows in memory at once: with --landmarks, for .parquet tables of any length."),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="With --chunk-rows: processes that place rows.")] = None,
+    scheduler: Scheduler = None,
     seed: Annotated[int, typer.Option(help="Seed of the choice of landmarks.")] = 0,
     plot: Annotated[
         Path | None, typer.Option(help="Map to draw: .png, .svg or .pdf. Default: .png beside the output.")
@@ -64,29 +72,42 @@ def embed(
     - `clearfold embed features.csv --label grade --group patient`
     - `clearfold embed features.parquet -k 15 --components elbow --report report.html`
     - `clearfold embed tiles.h5 --method kernel-pca --landmarks 2000 -o tiles.csv`
+    - `clearfold embed nuclei.parquet --landmarks 2000 --chunk-rows 50000 --scheduler tcp://host:8786`
     """
     from clearfold import plot as plots
+    from clearfold.embedding.placing import Placing
     from clearfold.table import atomic_write, read_table, write_table
 
     picture = plot or output.with_name(f"{output.name.split('.')[0]}.png")
     _check_paths(table, output, picture, report)
     embedding = chosen_embedding(method, components, neighbors, bandwidth)
+    in_chunks = chunk_rows is not None or scheduler is not None
+    if in_chunks and (landmarks is None or drop_missing):
+        raise InputError("--chunk-rows and --scheduler want --landmarks, and a table without missing values.")
+    roles: dict[str, Any] = {"label": label, "patient_id": group, "case_id": case, "ignore": ignore or ()}
     with ExitStack() as files, recorded() as notes:
         drawn = files.enter_context(atomic_write(picture))
         page = files.enter_context(atomic_write(report)) if report else None
-        with stderr().status(f"reading {table.name}"):
-            cases = read_table(table, label=label, patient_id=group, case_id=case, ignore=ignore or ())
-            cases = cases.complete() if drop_missing else cases
-            X = matrix(cases, raw)
-        with stderr().status(f"embedding {len(cases)} samples with {method.value}"):
-            fitted = _with_landmarks(embedding, landmarks, seed).fit(X)
-        ax = plots.scatter(fitted.embedding_, cases.y)
+        if in_chunks:
+            files.enter_context(on_workers(scheduler))
+            placing = Placing(embedding, int(landmarks or 0), chunk_rows or CHUNK_ROWS, not raw, seed)
+            facts, ax = embed_in_chunks(table, output, roles, placing, jobs)
+            X = None
+        else:
+            with stderr().status(f"reading {table.name}"):
+                cases = read_table(table, **roles)
+                cases = cases.complete() if drop_missing else cases
+                X = matrix(cases, raw)
+            with stderr().status(f"embedding {len(cases)} samples with {method.value}"):
+                fitted = _with_landmarks(embedding, landmarks, seed).fit(X)
+            ax = plots.scatter(fitted.embedding_, cases.y)
+            facts = map_facts(cases, fitted, method, raw)
         plots.save(ax, drawn)
-        facts = map_facts(cases, fitted, method, raw)
         if page:
             with stderr().status("writing the report"):
                 _report(f"Map of {table.name}", facts, notes, ax, embedding, X).write(page)
-        write_table(coordinate_table(cases, fitted.embedding_), output)
+        if not in_chunks:
+            write_table(coordinate_table(cases, fitted.embedding_), output)
     facts |= {"files": [str(path) for path in (output, picture, report) if path], "warnings": notes}
     print(json.dumps(facts, indent=2)) if as_json else show(facts)
 
@@ -114,14 +135,20 @@ def _with_landmarks(embedding: Any, landmarks: int | None, seed: int) -> Any:
     return LandmarkEmbedding(embedding=embedding, n_landmarks=landmarks, random_state=seed)
 
 
-def _report(title: str, facts: Mapping[str, Any], notes: list[str], ax: Any, embedding: Any, X: pd.DataFrame) -> Report:
+def _report(
+    title: str, facts: Mapping[str, Any], notes: list[str], ax: Any, embedding: Any, X: pd.DataFrame | None
+) -> Report:
     from clearfold.embedding import residual_variance
     from clearfold.report import Report
 
     page = Report(title, {"command": " ".join(["clearfold", *sys.argv[1:]])}).warnings(notes)
-    page.figure(ax, "The first two coordinates of every sample. The label has no part in the embedding.")
+    page.figure(
+        ax,
+        "The first two coordinates of every sample (of a table read by parts: of those that landmarks were chosen "
+        "from). The label has no part in the embedding.",
+    )
     page.heading("What was done").table(fact_table(facts))
-    if len(X) < CURVE_BELOW:
+    if X is not None and len(X) < CURVE_BELOW:
         curve = residual_variance(embedding, X, 20)
         page.heading("How many coordinates?").text(
             "Residual variance is 1 minus the correlation between distances on the map and the distances that "

@@ -12,8 +12,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from clearfold.cli.archives import command_line, open_archive, shown
-from clearfold.cli.console import recorded, stderr
-from clearfold.errors import InputError
+from clearfold.cli.cluster import Scheduler, on_workers
+from clearfold.cli.console import fact_table, recorded, stderr
+from clearfold.cli.report_files import Tables, check_folder, check_page, write_report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from clearfold.evaluate.archive_figures import ArchiveEvaluation
     from clearfold.report import Report
 
-PAGES = (".html", ".htm")
 COLUMNS = {
     "method": "method",
     "macro": "macro",
@@ -54,6 +54,9 @@ def evaluate(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML report to write.")] = None,
     folds: Annotated[int, typer.Option(min=2, max=10, help="Folds of patients.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Processes for folds and methods.")] = None,
+    scheduler: Scheduler = None,
+    tables: Tables = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Ask the archive with patients that it was fitted without, and compare its embedding with simple means.
@@ -65,13 +68,14 @@ def evaluate(
     """
     from clearfold.evaluate.archives import evaluate_archive
 
-    if output is not None and output.suffix.lower() not in PAGES:
-        raise InputError(f"The report {output.name} has no known suffix. Wanted is {' or '.join(PAGES)}.")
+    check_page(output)
+    check_folder(tables)
     with recorded() as notes, open_archive(archive) as opened:
-        with stderr().status(f"fitting without each of {folds} folds of patients"):
-            result = evaluate_archive(opened, n_folds=folds, seed=seed)
-        if output is not None:
-            evaluation_page(Path(shown(archive)).name, result, notes).write(output)
+        with on_workers(scheduler), stderr().status(f"fitting without each of {folds} folds of patients"):
+            result = evaluate_archive(opened, n_folds=folds, seed=seed, n_jobs=jobs)
+        if output is not None or tables is not None:
+            page = evaluation_page(Path(shown(archive)).name, result, notes, seed)
+            write_report(page, output, tables)
     if as_json:
         print(json.dumps(as_facts(result) | {"warnings": notes}, indent=2))
     else:
@@ -126,7 +130,7 @@ def _show(result: ArchiveEvaluation) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def evaluation_page(name: str, result: ArchiveEvaluation, notes: list[str]) -> Report:
+def evaluation_page(name: str, result: ArchiveEvaluation, notes: list[str], seed: int = 0) -> Report:
     """The whole report of `clearfold evaluate`."""
     from clearfold.report import Report
 
@@ -135,15 +139,21 @@ def evaluation_page(name: str, result: ArchiveEvaluation, notes: list[str]) -> R
     page.heading("The archive's embedding beside simple means").table(
         figures(result).rename(columns=COLUMNS),
         f"AUPRC of {result.n_cases} cases of {result.n_patients} patients, {result.n_folds} folds of patients.",
+        name="methods",
+        data=result.table,
     )
     page.heading("Precision against recall").figure(
         result.plot(), "Mean over queries; the band is the 95 % interval over patients.", alt=result.verdict
     )
     page.heading("Each label").table(
-        result.classes.round(3), "AUPRC of the archive's embedding for queries of a label."
+        result.classes.round(3), "AUPRC of the archive's embedding for queries of a label.", data=result.classes
     )
-    mixed = result.confusion.round(3).rename_axis("query").reset_index()
+    mixed = result.confusion.rename_axis("query").reset_index()
     page.heading("What is among the first ten hits").table(
-        mixed, "Rows: label of the query. Columns: share among its hits."
+        mixed.round(3), "Rows: label of the query. Columns: share among its hits.", data=mixed
     )
-    return page.heading("How to read this").text(*HOW_TO_READ)
+    page.heading("How to read this").text(*HOW_TO_READ)
+    facts = {"archive": name, "embedding": result.embedding, "cases": result.n_cases, "patients": result.n_patients}
+    return page.ending(
+        fact_table(facts | {"folds of patients": result.n_folds, "seed": seed}), [result.embedding.split()[0]]
+    )

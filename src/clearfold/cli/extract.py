@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clearfold.cli.cluster import Scheduler, on_workers
 from clearfold.cli.console import progress_bar, recorded, show, stderr
 from clearfold.errors import ImageError, InputError
 
@@ -52,6 +53,7 @@ def extract(
         typer.Option(help="Slides: draw this feature over each slide, as a picture beside the table; may be repeated."),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Images at once; -1 for one on each core.")] = 1,
+    scheduler: Scheduler = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
 ) -> None:
     """Measure nuclei, glands and tissue: one row of named numbers for each image, or each tile of a slide.
@@ -77,6 +79,7 @@ def extract(
     failed: dict[str, str] = {}
     with ExitStack() as files, recorded() as notes:
         temporary = files.enter_context(atomic_write(output))
+        files.enter_context(on_workers(scheduler))
         frame, reused = _measured(paths, recipe, output, jobs, failed)
         if about is not None:
             frame = with_labels(frame, about, labels.name if labels else "", notes)
@@ -114,10 +117,12 @@ def draw_maps(frame: pd.DataFrame, name: str, paths: list[Path], mpp: float | No
     from clearfold.images import open_slide
     from clearfold.plot import heat_map, save
 
-    drawn = []
+    drawn, slides = [], {path.stem: path for path in paths}
     for slide_id, tiles in frame.groupby("slide_id") if "slide_id" in frame else ():
+        if (path := slides.get(str(slide_id))) is None:
+            continue  # a name from the table of labels, of images that are no slides
         picture = output.with_name(f"{slide_id}.{name}.png")
-        with open_slide(next(path for path in paths if path.stem == slide_id), mpp=mpp) as slide:
+        with open_slide(path, mpp=mpp) as slide:
             save(heat_map(slide.thumbnail(1600), tiles, name, size=slide.size), picture)
         drawn.append(str(picture))
     return drawn

@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from clearfold.cli.archives import ARCHIVE_HELP, Embedding, made, open_archive, refuse_server, shown
+from clearfold.cli.cluster import Scheduler, on_workers
 from clearfold.cli.console import recorded, show, stderr
 from clearfold.errors import InputError
 
@@ -42,6 +43,7 @@ def index(
         Embedding | None, typer.Option(help="What to fit. Default: belief if there are labels, else pca.")
     ] = None,
     jobs: Annotated[int, typer.Option(help="Images at once; -1 for one on each core.")] = 1,
+    scheduler: Scheduler = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
 ) -> None:
     """Put cases into an archive and fit its embedding, so that `clearfold query` can ask it.
@@ -65,8 +67,10 @@ def index(
     with recorded() as notes, open_archive(where, create=True) as opened:
         given = {name: value for name, value in roles.items() if value}
         done = _add_tables(opened, tables, given, metadata or [])
-        for added in add_measured(opened, images, slides, labels, given, mpp, jobs) if images or slides else []:
-            _count(done, added)
+        if images or slides:
+            with on_workers(scheduler):
+                for added in add_measured(opened, images, slides, labels, given, mpp, jobs):
+                    _count(done, added)
         try:
             fitted = _fit(opened, embedding) if len(opened) else None
         except InputError:
@@ -114,7 +118,7 @@ def _kinds(inputs: list[Path], labels: Path | None) -> tuple[list[Path], list[di
         if not path.exists():
             raise InputError(f"There is no file or folder {path}. Check its name and the folder you are in.")
     tables = [path for path in inputs if path.is_file() and path.name.lower().endswith(tuple(FORMATS))]
-    others = [path for path in inputs if path not in tables]
+    others = [path.absolute() for path in inputs if path not in tables]  # workers are in other folders
     if labels is not None and not others:
         raise InputError("--labels is for images; a table has its labels in a column: give --label NAME.")
     return tables, *images_and_slides(others)

@@ -53,43 +53,62 @@ class Question:
 
 def read_question(path: Path, columns: Columns, drop_missing: bool) -> Question:
     """The table without rows of unknown outcome and, if asked, without missing values; errors name the option."""
+    if columns.label and (columns.time or columns.event):
+        raise InputError("Give --label, or --time and --event: a ranking explains one outcome.")
+    cases, happened = _read(path, columns)
+    return _question(path.name, cases, happened if _is_censored(cases, columns) else None, drop_missing)
+
+
+def read_questions(path: Path, columns: Columns, drop_missing: bool) -> tuple[Question, Question | None]:
+    """What a ranking is to explain, the label before the time; and the censored time, if the table has one."""
+    cases, happened = _read(path, columns)
+    timed = None
+    if columns.time or columns.event or happened is not None:
+        _is_censored(cases, replace(columns, label=None))  # half a pair is an error
+        timed = _question(path.name, cases, happened, drop_missing)
+    if timed is not None and "label" not in cases.roles:
+        return timed, timed
+    _is_censored(cases, replace(columns, time=None, event=None))
+    return _question(path.name, cases, None, drop_missing), timed
+
+
+def _question(name: str, cases: Table, happened: pd.Series[Any] | None, drop_missing: bool) -> Question:
+    """Of one outcome: the time with what happened, or, without that, the label."""
     import numpy as np
 
     from clearfold.importance.outcome import read_outcome
 
-    cases, happened = _read(path, columns)
-    censored = _is_censored(cases, columns)
-    y: Any = _time_and_event(cases, happened) if censored else _label(cases)
+    censored = happened is not None
+    y: Any = _label(cases) if happened is None else _time_and_event(cases, happened)
     known: Any = ~np.asarray(y.isna()).reshape(len(y), -1).any(axis=1)
     if not known.any():
-        raise TableError(f"{path.name}: no row has an outcome. Check the column.")
+        raise TableError(f"{name}: no row has an outcome. Check the column.")
     cases = replace(cases, frame=cases.frame.loc[known])
     cases = cases.complete() if drop_missing else cases
     y = y.loc[cases.frame.index]
     y = y.astype(float) if censored else _whole(y)
     outcome = read_outcome(y, len(y), "censored" if censored else "auto")
     counts = np.bincount([] if outcome.codes is None else outcome.codes, minlength=len(outcome.names))
-    name = " and ".join([cases.roles["time"], columns.event or cases.roles["event"]]) if censored else str(y.name)
+    title = str(y.name) if happened is None else f"{cases.roles['time']} and {happened.name}"
     parts = {name: int(count) for name, count in zip(outcome.names, counts, strict=True)}
-    return Question(cases, y, name, outcome.kind, parts, int((~known).sum()))
+    return Question(cases, y, title, outcome.kind, parts, int((~known).sum()))
 
 
 def _read(path: Path, columns: Columns) -> tuple[Table, pd.Series[Any] | None]:
-    """The table and, when the event is given as column=value, that column as 1, 0 or missing."""
+    """The table, and what happened as 1, 0 or missing: the event, also when it is given as column=value."""
     from clearfold.table import read_table
 
     event, _, value = (columns.event or "").partition("=")
-    if columns.label and (columns.time or columns.event):
-        raise InputError("Give --label, or --time and --event: a ranking explains one outcome.")
     roles = {"label": columns.label, "time": columns.time, "patient_id": columns.group, "case_id": columns.case}
     if not value:
-        return read_table(path, event=event or None, ignore=columns.ignore, **roles), None
+        cases = read_table(path, event=event or None, ignore=columns.ignore, **roles)
+        return cases, cases.role("event") if "time" in cases.roles else None
     cases = read_table(path, ignore=[*columns.ignore, event], **roles)
     texts = cases.frame[event].map(str, na_action="ignore")
     if not (texts == value).any():
         seen = ", ".join(map(repr, sorted(texts.dropna().unique())[:5]))
         raise InputError(f"--event {columns.event}: no row of {event!r} is {value!r}; its values are {seen}.")
-    happened = (texts == value).astype(float).where(texts.notna())
+    happened = (texts == value).astype(float).where(texts.notna()).rename(columns.event)
     return replace(cases, ignored=cases.ignored | {event: "the event"}), happened
 
 
@@ -113,12 +132,21 @@ def _label(cases: Table) -> pd.Series[Any]:
     return y.mask(unknown) if unknown.any() and 2 < y.nunique() <= 20 else y
 
 
-def _time_and_event(cases: Table, happened: pd.Series[Any] | None) -> pd.DataFrame:
+def _time_and_event(cases: Table, happened: pd.Series[Any]) -> pd.DataFrame:
+    """Two columns of numbers; a row has both or neither."""
     import pandas as pd
 
-    event = cases.frame[cases.roles["event"]] if happened is None else happened
-    both = {"time": cases.frame[cases.roles["time"]], "event": event}
-    return pd.DataFrame({name: pd.to_numeric(column.astype(object)) for name, column in both.items()})
+    both = {"time": cases.frame[cases.roles["time"]], "event": happened}
+    y = pd.DataFrame({name: pd.to_numeric(column.astype(object)) for name, column in both.items()})
+    half = y.isna().sum(axis=1) == 1
+    if half.any():
+        first = y[half].iloc[0]
+        known, unknown = first.dropna().index[0], first.index[first.isna()][0]
+        raise TableError(
+            f"{half.sum()} of {len(y)} rows have half an outcome: row {half.idxmax()} (from 0) has its {known} but no "
+            f"{unknown}. Give both (event 0: not seen until that time), or empty both cells to leave the row out."
+        )
+    return y
 
 
 def _whole(y: pd.Series[Any]) -> pd.Series[Any]:

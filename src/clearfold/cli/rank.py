@@ -14,16 +14,17 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from clearfold.cli.cluster import Scheduler, on_workers
 from clearfold.cli.console import recorded, show, stderr
 from clearfold.cli.methods import RankedMethod, matrix, ranked_embedding
 from clearfold.cli.question import Columns, read_question
+from clearfold.cli.report_files import Tables, check_folder, check_page
 from clearfold.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RANKINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
-PAGES = (".html", ".htm")
 
 
 class Importance(StrEnum):
@@ -62,6 +63,7 @@ def rank(
         float, typer.Option(help="0 to 1: penalty on features that correlate with better ones.")
     ] = 0.0,
     jobs: Annotated[int | None, typer.Option(help="Processes for the rounds.")] = None,
+    scheduler: Scheduler = None,
     seed: Annotated[int, typer.Option(help="Seed of rounds and permutations.")] = 0,
     raw: Annotated[bool, typer.Option("--raw", help="Do not standardise the features.")] = False,
     drop_missing: Annotated[
@@ -70,6 +72,7 @@ def rank(
     ranking: Annotated[
         Path | None, typer.Option("--table", help="Whole ranking to write: .csv, .tsv (.gz) or .parquet.")
     ] = None,
+    tables: Tables = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
 ) -> None:
     """Rank the features that drive the separation of a label, a value or a censored time in an embedding.
@@ -90,6 +93,7 @@ def rank(
     from clearfold.table import atomic_write, write_table
 
     _check_paths(table, output, ranking)
+    check_folder(tables)
     embedding = ranked_embedding(method, components, neighbors, bandwidth)
     columns = Columns(label, time, event, group, case, ignore or ())
     with ExitStack() as files, recorded() as notes:
@@ -111,17 +115,21 @@ def rank(
             verbose=True,
             random_state=seed,
         )
-        fitted = estimator.fit(X, question.y, groups=question.cases.groups)
+        with on_workers(scheduler):
+            fitted = estimator.fit(X, question.y, groups=question.cases.groups)
         notes += round_notes(fitted)
         with stderr().status("comparing with other embeddings, writing the report"):
             others = comparison(X, question, importance.value, top)
             command = " ".join(["clearfold", *sys.argv[1:]])
             title = f"Which features go with {question.name}? ({table.name})"
-            ranking_page(title, command, question, fitted, notes, others, top).write(page)
+            report = ranking_page(title, command, question, fitted, notes, others, top)
+            report.write(page)
             if listing:
                 write_table(whole_ranking(fitted), listing)
+            if tables:
+                report.write_tables(tables)
     facts = data_facts(question) | method_facts(fitted) | result_facts(fitted)
-    facts |= {"files": [str(path) for path in (output, ranking) if path], "warnings": notes}
+    facts |= {"files": [str(path) for path in (output, ranking, tables) if path], "warnings": notes}
     first = whole_ranking(fitted).head(top)
     if as_json:
         print(json.dumps(facts | {"first features": _records(first)}, indent=2))
@@ -132,8 +140,7 @@ def rank(
 
 def _check_paths(table: Path, output: Path, ranking: Path | None) -> None:
     """Say before the work begins what could not be written at its end."""
-    if output.suffix.lower() not in PAGES:
-        raise InputError(f"The report {output.name} has no known suffix. Wanted is {' or '.join(PAGES)}.")
+    check_page(output)
     if ranking is not None and not ranking.name.lower().endswith(RANKINGS):
         raise InputError(f"The table {ranking.name} has no known suffix. Wanted is one of {', '.join(RANKINGS)}.")
     paths = [path.resolve() for path in (table, output, ranking) if path is not None]

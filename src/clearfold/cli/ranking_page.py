@@ -108,13 +108,18 @@ def ranking_page(
 ) -> Report:
     """The whole report of `clearfold rank`."""
     page = Report(title, {"command": command}).text(answer(fitted), _asked(question, fitted)).warnings(notes)
-    page.heading("What was asked, and of which data").table(fact_table(data_facts(question)))
+    page.heading("What was asked, and of which data").table(fact_table(data_facts(question)), name="data")
     add_ranking(page, fitted, top)
     add_trust(page, fitted)
-    _add_comparison(page, others, len(fitted.importances_))
+    add_comparison(page, others, len(fitted.importances_))
     _add_map(page, question, fitted)
-    page.heading("How it was done").table(fact_table(method_facts(fitted)))
-    return page.heading("How to read this, and what is known").text(*HOW_TO_READ)
+    page.heading("How to read this, and what is known").text(*HOW_TO_READ)
+    return page.ending(fact_table(method_facts(fitted)), methods_of(fitted))
+
+
+def methods_of(fitted: Any) -> list[str]:
+    """What there is to cite of a ranking."""
+    return ["EmbeddingImportance", type(fitted.embedding_).__name__]
 
 
 # The beginning --------------------------------------------------------------------------------------------------
@@ -170,14 +175,17 @@ def add_ranking(page: Report, fitted: Any, top: int) -> Report:
         "In the table, “in rounds” is how often the feature was among those that stability is judged on, and the last "
         "columns are its ranks by other means."
     )
-    page.table(readable(whole_ranking(fitted).head(LISTED)), f"The first {min(LISTED, len(fitted.table_))} features.")
+    whole = whole_ranking(fitted)
+    listed = readable(whole.head(LISTED))
+    page.table(listed, f"The first {min(LISTED, len(whole))} features.", name="ranking", data=whole)
     if 2 <= len(families) < len(fitted.table_):
         page.heading("Families").figure(
             family_bars(fitted),
             "Importance of whole families, with the number of their features. The mark shows where a bar would end if "
             "every feature had the same importance.",
         )
-        page.table(in_percent(families[families["n_features"] > 1]).rename(columns=HEADS))
+        several = in_percent(families[families["n_features"] > 1]).rename(columns=HEADS)
+        page.table(several, name="families", data=families)
     return page
 
 
@@ -222,10 +230,15 @@ def _add_interchangeable(page: Report, fitted: Any) -> None:
         "Members of each of these groups among the first 50 features all correlate by at least 0.9: within a group the "
         "order is nearly chance."
     )
-    page.table(groups[["feature"]].assign(**{"and": members, "members": groups["n_members"], "share": together}))
+    page.table(
+        groups[["feature"]].assign(**{"and": members, "members": groups["n_members"], "share": together}),
+        name="interchangeable",
+        data=groups.assign(members=[", ".join(map(str, names)) for names in groups["members"]]),
+    )
 
 
-def _add_comparison(page: Report, others: Comparison, m: int) -> None:
+def add_comparison(page: Report, others: Comparison, m: int) -> None:
+    """How far five embeddings agree on the ranking, or why they could not be compared."""
     page.heading("Does the ranking depend on the embedding?")
     if others.agreement is None:
         page.text(f"Five other embeddings could not be compared: {others.why_not}")
@@ -242,6 +255,7 @@ def _add_comparison(page: Report, others: Comparison, m: int) -> None:
     if others.notes:
         page.text(f"Warned of meanwhile: {', '.join(others.notes)}.")
     page.figure(others.agreement.plot(), "Rank of each feature under each embedding, the best on average first.")
+    page.remember("ranks-by-embedding", others.agreement.table)
 
 
 def _add_map(page: Report, question: Question, fitted: Any) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearfold.cli.console import stderr
+from clearfold.cli.cluster import Scheduler, on_workers
+from clearfold.cli.console import progress_bar, stderr
 from clearfold.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def reproduce(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("reproduction"),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer rounds: minutes instead of half an hour.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Pieces at the same time.")] = 2,
+    scheduler: Scheduler = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the claims as JSON.")] = False,
 ) -> None:
     """Run the papers' experiments on public data and say which of their claims hold.
@@ -53,11 +55,14 @@ def reproduce(
 
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file. Give a folder to write to.")
-    found = _run(paper.value, output, quick, jobs)
+    with on_workers(scheduler):
+        found = _run(paper.value, output, quick, jobs)
     with stderr().status("writing tables and report"):
         write_tables(found, output)
         command = " ".join(["clearfold", *sys.argv[1:]])
-        reproduction_page(found, command).write(output / "report.html")
+        page = reproduction_page(found, command)
+        page.write_tables(output / "tables")
+        page.write(output / "report.html")
     if as_json:
         print(json.dumps([verdict.row() for verdict in found.verdicts], indent=2, ensure_ascii=False))
     else:
@@ -66,12 +71,9 @@ def reproduce(
 
 
 def _run(paper: str, output: Path, quick: bool, jobs: int) -> Reproduction:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from clearfold.papers.reproduction import reproduce as run
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=stderr()) as bar:
+    with progress_bar() as bar:
         task = bar.add_task("pieces", total=None)
 
         def tell(name: str, count: int, total: int) -> None:

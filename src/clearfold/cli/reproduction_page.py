@@ -5,20 +5,20 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from clearfold.cli.console import fact_table
 from clearfold.papers.claims import NOT_REPRODUCED, REPRODUCED, UNTESTED, Verdict, counted
 from clearfold.papers.files import LONG
+from clearfold.papers.references import PAPERS as REFERENCES
 from clearfold.papers.reproduction import CUT, PAPERS, QUICK, Reproduction
 from clearfold.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+ACRONYMS = {"fine": "FINE", "vink": "VINK", "ose-ssl": "OSE-SSL", "bose": "BoSE", "rve": "RVE"}
 NAMES = {
-    "fine": "FINE (Ginsburg, Lee, Ali, Madabhushi, IEEE TMI 2016)",
-    "vink": "VINK (Ginsburg, Ali, Lee, Basavanhally, Madabhushi, MICCAI 2013)",
-    "ose-ssl": "OSE-SSL (Sparks, Madabhushi, ISBI 2011)",
-    "bose": "BoSE (Sridhar, Doyle, Madabhushi, ISBI 2011)",
-    "rve": "RVE (Masulli, Rovetta, Neurocomputing 2003)",
+    paper: f"{name} ({', '.join(REFERENCES[paper].families)}, {REFERENCES[paper].journal} {REFERENCES[paper].year})"
+    for paper, name in ACRONYMS.items()
 }
 INKS = {
     REPRODUCED: ("#1a7f37", "#fff"),
@@ -50,10 +50,8 @@ class ClaimsReport(Report):
         lines = ["".join(f"<td>{cell}</td>" for cell in _cells(verdict)) for verdict in verdicts]
         head = "".join(f'<th scope="col">{name}</th>' for name in heads)
         body = "\n".join(f"<tr>{line}</tr>" for line in lines)
-        self._add(
-            '<div class="wide" tabindex="0" role="region" aria-label="claims">\n<table>\n'
-            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
-        )
+        table = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+        self._wide(table, f"Claims of {self._section}")
         return self
 
 
@@ -89,11 +87,14 @@ def reproduction_page(found: Reproduction, command: str) -> Report:
     page.warnings([*_cut(found), *(f"{data}: {why}" for data, why in found.missing.items())])
     if len(found.papers) > 1:
         rows = [{"paper": NAMES[paper], **counted(found.of(paper))} for paper in found.papers]
-        page.table(pd.DataFrame(rows), "Verdicts of each paper, stand-ins among them.")
+        page.table(pd.DataFrame(rows), "Verdicts of each paper, stand-ins among them.", name="verdicts")
     for paper in found.papers:
         _section(page, found, paper)
     page.heading("How to read this").text(*HOW_TO_READ)
-    return page.heading("What was run").table(_runs(found), "Seconds are those of one processor.")
+    page.heading("What was run").table(_runs(found), "Seconds are those of one processor.", name="runs")
+    facts = {"papers": list(found.papers), "quick": found.quick, "claims and protocols": len(found.verdicts)}
+    facts |= {"pieces": len(found.done), "missing data": dict(found.missing)}
+    return page.ending(fact_table(facts), found.papers)
 
 
 def _cut(found: Reproduction) -> list[str]:
@@ -113,10 +114,11 @@ def _section(page: ClaimsReport, found: Reproduction, paper: str) -> None:
         if one.paper == paper:
             for title, table in one.findings.tables.items():
                 if not title.endswith((*LONG, "against Jaccard")) and len(table) <= 60:
-                    page.table(table.round(3), title)
+                    page.table(table.round(3), title, name=title, data=table)
     page.table(
         pd.DataFrame({"departure": PAPERS[paper].DEPARTURES}),
         "Where we depart from the paper",
+        name=f"departures-{paper}",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib.util
+import json
 import os
 import socket
 import threading
@@ -46,6 +47,7 @@ def serve(
     certificate: Annotated[Path | None, typer.Option(help="Certificate (PEM): speak TLS.")] = None,
     key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print where the page is as JSON, once it is there.")] = False,
 ) -> None:
     """Show an archive as a page: search by image, the map of cases, features, slides, and how well it answers.
 
@@ -75,11 +77,13 @@ def serve(
     with contextlib.closing(listening(host, port)) as door:
         app = create_app(archive, settings)
         address = page_address(settings, door.getsockname()[1])
-        show({"archive": shown(archive), "address": address, "stop": "Ctrl-C"})
+        facts = {"archive": shown(archive), "address": address}
+        print(json.dumps(facts), flush=True) if as_json else show(facts | {"stop": "Ctrl-C"})
         if open_page:
             threading.Timer(1.0, webbrowser.open, [address]).start()
         _run(app, door, certificate, key)
-    print("stopped")
+    if not as_json:
+        print("stopped")
 
 
 def _run(app: Any, door: socket.socket, certificate: Path | None, key: Path | None) -> None:

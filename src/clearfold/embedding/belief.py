@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from clearfold.embedding.belief_votes import PRIOR_WEIGHTS, Discriminant, Forest, Propagation, Scaling, weigh
 from clearfold.embedding.distances import blocks
-from clearfold.embedding.estimator import HINTS
+from clearfold.embedding.estimator import checked, in_range
 from clearfold.embedding.metric import read_labels
 from clearfold.embedding.operator import Normalised
 from clearfold.embedding.precision import Separation, separation, warn_of_strangers
 from clearfold.embedding.samples import Points
 from clearfold.embedding.spectral import Matrix
-from clearfold.errors import InputError, InputTypeError
+from clearfold.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -264,15 +264,9 @@ class BeliefSpectralEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.n_neighbors_ = min(self.n_neighbors, min(n_samples, self.n_landmarks) - 1)
 
     def _features(self, X: Any, *, reset: bool, least: int = 1) -> Matrix:
-        try:
-            return validate_data(
-                self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite="allow-nan",
-                ensure_min_samples=least,
-            )  # fmt: skip
-        except (ValueError, TypeError) as error:
-            kind = InputTypeError if isinstance(error, TypeError) else InputError
-            hint = next((advice for sign, advice in HINTS.items() if sign in str(error)), "Pass a table of numbers.")
-            raise kind(f"{error} {hint}") from error
+        options: dict[str, Any] = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
+        table: Matrix = in_range(checked(self, X, reset=reset, least=least, **options))
+        return table
 
     @property
     def _n_features_out(self) -> int:

@@ -14,7 +14,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from clearfold.embedding.neighbors import neighbor_graph
-from clearfold.embedding.samples import Points
+from clearfold.embedding.samples import LEAST, Points
 from clearfold.embedding.spectral import Matrix
 
 N_FOLDS = 10
@@ -34,7 +34,8 @@ class Scaling:
         self.low, self.high = np.nanquantile(filled, [0.01, 0.99], axis=0)
         clipped = self._clipped(X)
         self.mean, deviation = clipped.mean(axis=0), clipped.std(axis=0)
-        self.inverse = np.where(deviation > 1e-13 * np.abs(self.mean), 1.0 / np.where(deviation > 0, deviation, 1), 0.0)
+        varies = deviation > np.maximum(LEAST, 1e-13 * np.abs(self.mean))
+        self.inverse = np.where(varies, 1.0 / np.where(varies, deviation, 1.0), 0.0)
 
     def __call__(self, X: Matrix) -> Matrix:
         """Scaled rows; features that did not vary become 0."""

@@ -22,6 +22,10 @@ TIE = 1e-9
 """Distances within this relative difference are compared again exactly, then by index."""
 BLOCK_BYTES = 2**23
 """Rows are compared in blocks whose table of distances stays below this size."""
+TILE = 256
+"""A table is turned over in squares of this size, which stay in cache."""
+CACHED = 2**16
+"""As many numbers stay in cache while they are worked on."""
 
 
 def blocks(rows: int, columns: int) -> Iterator[slice]:
@@ -104,9 +108,12 @@ def not_negative(D: Matrix) -> Matrix:
 
 
 def symmetric(table: Matrix) -> Matrix:
-    """The lower triangle copied onto the upper one, block by block."""
-    for rows in blocks(len(table), len(table)):
-        table[rows, rows.stop :] = table[rows.stop :, rows].T
+    """The lower triangle copied onto the upper one, tile by tile."""
+    size = len(table)
+    tiles = [slice(start, min(start + TILE, size)) for start in range(0, size, TILE)]
+    for place, rows in enumerate(tiles):
+        for columns in tiles[place + 1 :]:
+            table[rows, columns] = table[columns, rows].T
         corner = table[rows, rows]
         corner[...] = np.tril(corner) + np.tril(corner, -1).T
     return table
@@ -129,9 +136,15 @@ def squared_norms(X: Features) -> Matrix:
 
 
 def pairs_squared(X: Features, Y: Features, i: Indices, j: Indices) -> Matrix:
-    """Squared distances of rows X[i] and Y[j], from differences, in bounded memory."""
+    """Squared distances of rows X[i] and Y[j], from differences, by as many as stay in cache."""
     result = np.empty(len(i))
-    for part in blocks(len(i), X.shape[1]):
-        difference = X[i[part]] - Y[j[part]]
-        result[part] = squared_norms(sparse.csr_array(difference) if sparse.issparse(difference) else difference)
+    if sparse.issparse(X):
+        for part in blocks(len(i), X.shape[1]):
+            result[part] = squared_norms(sparse.csr_array(X[i[part]] - Y[j[part]]))
+        return result
+    step = max(1, CACHED // X.shape[1])
+    for part in (slice(start, start + step) for start in range(0, len(i), step)):
+        difference = X.take(i[part], axis=0)
+        difference -= Y.take(j[part], axis=0)
+        result[part] = squared_norms(difference)
     return result

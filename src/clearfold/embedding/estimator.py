@@ -15,10 +15,12 @@ from clearfold.embedding.choice import elbow, variance_curve
 from clearfold.embedding.distances import Features, Indices, blocks
 from clearfold.embedding.neighbors import NeighborGraph, neighbor_graph
 from clearfold.embedding.operator import Operator, Spectrum
-from clearfold.embedding.samples import Points, Samples, as_samples
+from clearfold.embedding.samples import LEAST, Points, Samples, as_samples
 from clearfold.embedding.spectral import Matrix, warn_if_near_equal
 from clearfold.errors import InputError, InputTypeError, IsolatedQueryWarning, warn
 
+MOST = 1e140
+"""The largest value of a feature: a sum of squares stays finite."""
 HINTS = {
     "NaN": "Impute or drop missing values first, for instance with sklearn.impute.SimpleImputer in a pipeline.",
     "infinity": "Replace or drop infinite values first.",
@@ -41,6 +43,8 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     n_components: int | str
     metric: str
     _METRICS: ClassVar[tuple[str, ...]] = ("euclidean", "precomputed")
+    _COMPARED_AT_ONCE: ClassVar[int | None] = None
+    """Fitted samples that `_place` compares new ones with at a time, if not with all."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the coordinates of the rows of X (or of the samples whose distances X holds).
@@ -138,7 +142,10 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _check_varies(self, samples: Samples) -> None:
         if not samples.vary():
-            raise InputError("all samples are equal: there is nothing to embed. Check that X holds features that vary.")
+            raise InputError(
+                f"all samples are equal (or differ by less than {LEAST:g}): there is nothing to embed. "
+                "Check that X holds features that vary."
+            )
 
     def _check_rank(self, wanted: int, rank: int) -> None:
         if rank == 0:
@@ -181,13 +188,14 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _features(self, X: Any, *, reset: bool, least: int = 1) -> Features:
         if self.metric == "precomputed" and sparse.issparse(X):
             raise InputError("a sparse table of distances came; pass a dense one, where no distance is missing.")
-        return checked(self, X, reset=reset, least=least)
+        return in_range(checked(self, X, reset=reset, least=least))
 
     def _placed(self, X: Any) -> tuple[Matrix, np.ndarray[Any, np.dtype[np.bool_]]]:
-        check_is_fitted(self, "embedding_")
+        if "embedding_" not in vars(self):
+            check_is_fitted(self, "embedding_")
         X = self._fitted.alike(self._features(X, reset=False))
         coordinates = np.empty((X.shape[0], self._n_features_out))
-        for rows in blocks(X.shape[0], self._fitted.size):
+        for rows in blocks(X.shape[0], self._COMPARED_AT_ONCE or self._fitted.size):
             coordinates[rows] = self._place(X[rows])
         isolated = np.isnan(coordinates.sum(axis=1))
         if isolated.any():
@@ -206,17 +214,49 @@ class SpectralEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return tags
 
 
-def checked(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Features:
-    """X as finite numbers, its width and names remembered (reset) or compared; errors say what to do."""
+def checked(estimator: Any, X: Any, *, reset: bool, least: int = 1, **options: Any) -> Features:
+    """X as finite numbers, its width and names remembered (reset) or compared; errors say what to do.
+
+    options : for scikit-learn's `validate_data`
+    """
+    options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "ensure_min_samples": least} | options
+    if not reset and _is_plain(estimator, X, least):
+        return X
     try:
-        table = validate_data(
-            estimator, X, reset=reset, accept_sparse="csr", dtype=np.float64, order="C", ensure_min_samples=least
-        )
+        with np.errstate(invalid="ignore"):  # its look for infinite values adds up all of them
+            table = validate_data(estimator, X, reset=reset, **options)
     except (ValueError, TypeError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
         hint = next((advice for sign, advice in HINTS.items() if sign in str(error)), "Pass a table of finite numbers.")
         raise kind(f"{error} {hint}") from error
     return sparse.csr_array(table) if sparse.issparse(table) else table
+
+
+def in_range(X: Features) -> Features:
+    """X, if its values can be squared and added up."""
+    values = X.data if sparse.issparse(X) else X
+    ends = np.fmax.reduce(values, axis=None, initial=0.0), -np.fmin.reduce(values, axis=None, initial=0.0)  # past NaN
+    longest = float(max(ends))
+    if longest > MOST:
+        raise InputError(
+            f"values up to {longest:.1e} came; their squares are too large to compute with. Values up to {MOST:g} are "
+            "wanted: give the features in another unit, or look for a mistake in them."
+        )
+    return X
+
+
+def _is_plain(estimator: Any, X: Any, least: int) -> bool:
+    """Whether nothing about X needs a second look: for one sample a look costs more than to place it."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.flags.c_contiguous
+        and len(X) >= least
+        and X.shape[1] == vars(estimator).get("n_features_in_")
+        and "feature_names_in_" not in vars(estimator)
+        and bool(np.isfinite(X).all())
+    )
 
 
 def at_known(coordinates: Matrix, nearest: Indices, distances: Matrix, known: Matrix) -> Matrix:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from clearfold.embedding.distances import Features
+from clearfold.embedding.distances import Features, blocks
 from clearfold.embedding.estimator import SpectralEmbedder
-from clearfold.embedding.operator import Centred, Operator
+from clearfold.embedding.operator import CentredSquares, Operator
+from clearfold.embedding.paths import shortest_paths, squares_through
 from clearfold.embedding.samples import Samples
 from clearfold.embedding.spectral import Matrix
 
@@ -34,7 +35,7 @@ class Isomap(SpectralEmbedder):
 
     Notes
     -----
-    Two tables of n x n; time grows with n^2 log n for the paths.
+    Memory grows with n^2 (one table of n x n), time too: for the paths with the edges, for the rest with each step.
 
     Examples
     --------
@@ -45,25 +46,24 @@ class Isomap(SpectralEmbedder):
     ((569, 3), 1)
     """
 
+    _COMPARED_AT_ONCE = 1024
+
     def __init__(self, *, n_components: int | str = 2, n_neighbors: int = 5, metric: str = "euclidean") -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
         self.metric = metric
 
     def _operator(self, samples: Samples, y: Any = None) -> Operator:
-        self.geodesics_ = self._graph(samples).geodesics()
-        kernel = np.square(self.geodesics_)
-        kernel *= -0.5
-        return Centred(kernel)
+        graph = self._graph(samples)
+        self.geodesics_ = shortest_paths(graph.matrix(graph.lengths))
+        return CentredSquares(self.geodesics_)
 
     def _place(self, X: Features) -> Matrix:
         indices, distances = self._fitted.neighbors_of(X, min(self.n_neighbors, self._fitted.size))
-        paths = np.empty((len(indices), self._fitted.size))
-        for row, (near, length) in enumerate(zip(indices, distances, strict=True)):
-            np.min(self.geodesics_[near] + length[:, None], axis=0, out=paths[row])
-        np.square(paths, out=paths)
-        paths *= -0.5
-        return self._rule(paths)
+        coordinates = np.empty((len(indices), self._n_features_out))
+        for rows in blocks(len(indices), self._fitted.size):
+            coordinates[rows] = self._rule(squares_through(self.geodesics_, indices[rows], distances[rows]))
+        return coordinates
 
     def _approximated_distances(self, operator: Operator, samples: Samples) -> Matrix:
         return self.geodesics_

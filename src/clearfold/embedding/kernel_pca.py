@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from clearfold.embedding.affinity import gaussian
-from clearfold.embedding.distances import Features
+from clearfold.embedding.distances import Features, blocks
 from clearfold.embedding.estimator import SpectralEmbedder
-from clearfold.embedding.operator import Centred, Operator
+from clearfold.embedding.operator import Centred, Operator, _Projection
 from clearfold.embedding.samples import Samples
 from clearfold.embedding.spectral import Matrix
 
@@ -38,6 +38,9 @@ class KernelPCA(SpectralEmbedder):
     (150, 2)
     """
 
+    _COMPARED_AT_ONCE = 1024
+    _rule: _Projection
+
     def __init__(
         self, *, n_components: int | str = 2, bandwidth: float | str = "median", metric: str = "euclidean"
     ) -> None:
@@ -51,4 +54,6 @@ class KernelPCA(SpectralEmbedder):
         return Centred(gaussian(squared, self.bandwidth_))
 
     def _place(self, X: Features) -> Matrix:
-        return self._rule(gaussian(self._fitted.squared_to(X), self.bandwidth_))
+        squared = self._fitted.comparing(X)
+        parts = blocks(self._fitted.size, X.shape[0])
+        return self._rule.added((part, gaussian(squared(part), self.bandwidth_)) for part in parts)

@@ -10,7 +10,8 @@ from scipy.special import digamma, gammaln, polygamma, xlogy
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from clearfold.embedding.estimator import checked
+from clearfold.embedding.estimator import checked, in_range
+from clearfold.embedding.samples import LEAST
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
 
@@ -67,7 +68,7 @@ class BoostedMetric(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None. Give labels.")
-        X = _dense(checked(self, X, reset=True, least=2))
+        X = _dense(in_range(checked(self, X, reset=True, least=2)))
         self.classes_, codes = read_labels(y, len(X))
         if (
             not isinstance(self.n_features, int | np.integer)
@@ -78,7 +79,7 @@ class BoostedMetric(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.learner not in LEARNERS:
             raise InputError(f"learner={self.learner!r} came; {' or '.join(map(repr, LEARNERS))} is wanted.")
         self.mean_, self.scale_ = X.mean(axis=0), X.std(axis=0)
-        varies = self.scale_ > 1e-13 * np.abs(self.mean_)
+        varies = self.scale_ > np.maximum(LEAST, 1e-13 * np.abs(self.mean_))
         self.scale_ = np.where(varies, self.scale_, 1.0)
         known = codes >= 0
         self.learner_ = LEARNERS[self.learner](X[known], codes[known])
@@ -88,7 +89,7 @@ class BoostedMetric(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Matrix:
         """Features times sqrt(alpha), as z-scores of the training rows: (n, picked features)."""
         check_is_fitted(self, "alphas_")
-        X = _dense(checked(self, X, reset=False))
+        X = _dense(in_range(checked(self, X, reset=False)))
         at = self.features_
         return (X[:, at] - self.mean_[at]) / self.scale_[at] * np.sqrt(self.alphas_)
 
@@ -206,7 +207,7 @@ def fit_gamma(X: Matrix) -> Matrix:
         if np.abs(step).max(initial=0.0) < 1e-14:
             break
     shape = np.clip(shape, None, LARGEST_SHAPE)
-    return np.column_stack([shape, mean / shape])
+    return np.column_stack([shape, np.maximum(mean / shape, np.finfo(float).tiny)])
 
 
 class StumpLearner:

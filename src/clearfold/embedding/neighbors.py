@@ -50,11 +50,6 @@ class NeighborGraph:
         kind = np.int32 if len(order) < np.iinfo(np.int32).max else np.int64
         return order % len(self.edges), columns[order].astype(kind), starts.astype(kind)
 
-    def geodesics(self) -> Matrix:
-        """n x n lengths of shortest paths."""
-        paths: Matrix = csgraph.shortest_path(self.matrix(self.lengths), method="D", directed=True)
-        return paths
-
     def n_duplicates(self) -> int:
         """Number of samples that coincide with an earlier one."""
         if self.lengths.all():

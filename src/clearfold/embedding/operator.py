@@ -6,22 +6,29 @@ affinities of new samples (rows) to coordinates, and `distances()`, the distance
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg.blas import dsymv
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import LinearOperator
 
-from clearfold.embedding.distances import Features
+from clearfold.embedding import spectral
+from clearfold.embedding.distances import Features, blocks
 from clearfold.embedding.spectral import DENSE_BELOW, RANK_TOLERANCE, Eigenpairs, Matrix, largest, orient, smallest
+from clearfold.errors import ConvergenceError
 
 Rows: TypeAlias = Any
 """Affinities of new samples (rows) to fitted ones (columns), a float array or a csr_array."""
 
 
+STRIP = 1_000_000
+"""Products of up to this number of multiplications are done by BLAS without packing the factors first."""
 VANISHING = 1e-9
 """Weights below this share of the largest do not join parts of a graph."""
 
@@ -94,8 +101,11 @@ class Linear:
         """V (m x h), orthonormal."""
         if not self._wide:
             return self._loadings[:, : spectrum.rank]
-        back = np.asarray(self.X.T @ spectrum.coordinates)
-        back -= np.outer(self.mean, spectrum.coordinates.sum(axis=0))
+        if sparse.issparse(self.X):
+            back = np.asarray(self.X.T @ spectrum.coordinates)
+            back -= np.outer(self.mean, spectrum.coordinates.sum(axis=0))
+        else:
+            back = (self.X - self.mean).T @ spectrum.coordinates
         return back / np.linalg.norm(back, axis=0)
 
     def rule(self, spectrum: Spectrum) -> Rule:
@@ -116,8 +126,10 @@ class Linear:
             return largest(self._covariance(), count)
         if self._squared is not None:
             return largest(double_centred(-0.5 * self._squared)[0], count)
-        gram = self.X @ self.X.T
-        return largest(double_centred(gram.toarray() if sparse.issparse(gram) else gram)[0], count)
+        if sparse.issparse(self.X):
+            return largest(double_centred((self.X @ self.X.T).toarray())[0], count)
+        centred = self.X - self.mean  # before they are multiplied: a large offset would drown what differs
+        return largest(double_centred(centred @ centred.T)[0], count)
 
     def _covariance(self) -> Matrix:
         n = self.X.shape[0]
@@ -159,20 +171,56 @@ class Centred:
 
     def decompose(self, count: int) -> Spectrum:
         """T = Z sqrt(L)."""
-        pairs = largest(self.kernel, count)
-        rank = _rank(pairs.values)
-        values = pairs.values[:rank]
-        return Spectrum(values, pairs.vectors[:, :rank] * np.sqrt(values), values)
+        return _scaled(largest(self.kernel, count))
 
     def rule(self, spectrum: Spectrum) -> Rule:
-        """Projection of the centred kernel row; coordinates sum to zero, so only column means remain to subtract."""
-        weights = spectrum.coordinates / spectrum.values
-        weights -= weights.mean(axis=0)
-        return _Projection(weights, self.means @ weights)
+        """Projection of the centred kernel row."""
+        return _projection(spectrum, self.means)
 
     def distances(self) -> Matrix:
         """sqrt(K_ii + K_jj - 2 K_ij)."""
         return kernel_distances(self.kernel)
+
+
+class CentredSquares:
+    """-1/2 H D^2 H of distances D, in one table: D is squared in place while it is decomposed.
+
+    The root of a rounded square is the number itself, so D is the same afterwards, to the last bit.
+    """
+
+    def __init__(self, distances: Matrix) -> None:
+        self._distances = distances
+
+    def decompose(self, count: int) -> Spectrum:
+        """T = Z sqrt(L)."""
+        size = len(self._distances)
+        if size < spectral.DENSE_BELOW or count >= size // 8 or not _roots_restore(self._distances):
+            return self._apart().decompose(count)
+        with _squared_in_place(self._distances) as squares:
+            self.means = -0.5 * squares.mean(axis=0)
+            try:
+                pairs = largest(_centred_product(squares), count)
+            except ConvergenceError:
+                pairs = None
+        if pairs is None:
+            return self._apart().decompose(count)
+        return _scaled(pairs)
+
+    def rule(self, spectrum: Spectrum) -> Rule:
+        """Projection of the centred row of -1/2 d^2."""
+        return _projection(spectrum, self.means)
+
+    def distances(self) -> Matrix:
+        """D."""
+        return self._distances
+
+    def _apart(self) -> Centred:
+        """The operator with a table of its own."""
+        kernel = np.square(self._distances)
+        kernel *= -0.5
+        centred = Centred(kernel)
+        self.means = centred.means
+        return centred
 
 
 class Laplacian:
@@ -316,9 +364,14 @@ class _Projection:
     offset: Matrix
 
     def __call__(self, rows: Rows) -> Matrix:
-        projected = np.asarray(rows @ self.weights)
+        projected = _narrow_product(rows, self.weights)
         projected -= self.offset
         return projected
+
+    def added(self, parts: Iterable[tuple[slice, Matrix]]) -> Matrix:
+        """The same from the columns of some fitted samples at a time."""
+        projected = sum(_narrow_product(rows, self.weights[columns]) for columns, rows in parts)
+        return np.asarray(projected - self.offset)
 
 
 @dataclass(frozen=True)
@@ -340,6 +393,59 @@ class _EigenRow:
         degrees = np.asarray(rows.sum(axis=1)).ravel()
         degrees[degrees < self.frequencies.max() / 0.9] = np.nan
         return np.asarray(rows @ self.coordinates) / (degrees[:, None] - self.frequencies[None, :])
+
+
+def _scaled(pairs: Eigenpairs) -> Spectrum:
+    """T = Z sqrt(L) of the eigenvalues above rounding."""
+    values = pairs.values[: _rank(pairs.values)]
+    return Spectrum(values, pairs.vectors[:, : len(values)] * np.sqrt(values), values)
+
+
+def _projection(spectrum: Spectrum, means: Matrix) -> _Projection:
+    """Rows of a kernel -> coordinates; these sum to zero, so only the kernel's column means remain to subtract."""
+    weights = spectrum.coordinates / spectrum.values
+    weights -= weights.mean(axis=0)
+    return _Projection(weights, means @ weights)
+
+
+def _roots_restore(distances: Matrix) -> bool:
+    """Whether squares of all distances are numbers with all their digits."""
+    parts = (distances[rows] for rows in blocks(len(distances), len(distances)))
+    return all(part.max() < 1e150 and not ((part > 0) & (part < 1e-150)).any() for part in parts)
+
+
+@contextmanager
+def _squared_in_place(distances: Matrix) -> Iterator[Matrix]:
+    """The table with every entry squared; afterwards it is as it was."""
+    np.square(distances, out=distances)
+    try:
+        yield distances
+    finally:
+        np.sqrt(distances, out=distances)
+
+
+def _centred_product(squares: Matrix) -> LinearOperator:
+    """v -> -1/2 H S H v, reading one triangle of S."""
+
+    def matvec(vector: Matrix) -> Matrix:
+        vector = np.ravel(vector)
+        image: Matrix = dsymv(-0.5, squares.T, vector - vector.mean(), lower=1)
+        return image - image.mean()
+
+    return LinearOperator(squares.shape, matvec=matvec, dtype=np.float64)
+
+
+def _narrow_product(rows: Rows, weights: Matrix) -> Matrix:
+    """Rows times a few columns, by strips so short that BLAS reads them in place: to pack them would take longer."""
+    size, width = weights.shape
+    strip = min(32, STRIP // (size * max(width, 1)))
+    if not isinstance(rows, np.ndarray) or strip < 4 or len(rows) < strip or not rows.flags.c_contiguous:
+        return np.asarray(rows @ weights)
+    even = len(rows) - len(rows) % strip
+    product = np.empty((len(rows), width))
+    np.matmul(rows[:even].reshape(-1, strip, size), weights, out=product[:even].reshape(-1, strip, width))
+    np.matmul(rows[even:], weights, out=product[even:])
+    return product
 
 
 def double_centred(kernel: Matrix) -> tuple[Matrix, Matrix]:

@@ -7,6 +7,7 @@ Both answer the same questions, so that an embedding does not care which of them
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -33,6 +34,7 @@ from clearfold.embedding.distances import (
     squared_norms,
     symmetric,
 )
+from clearfold.embedding.singles import MOST_FEATURES, Singles
 from clearfold.embedding.spectral import Matrix
 
 CANCELLATION = 1e-3
@@ -43,6 +45,28 @@ TREE_UP_TO = 12
 """A KD-tree finds neighbours faster than matrix products up to this number of features."""
 FINDER_FROM = 200_000
 """Below this number of pairs, comparing all of them directly is faster than any finder."""
+LEAST = 1e-140
+"""Differences below this count as none: their squares vanish."""
+SINGLES_FROM = 1000
+"""From this number of fitted samples on they are compared in single precision first."""
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Samples that are compared with others: as they are, around a centre, and their squared norms there."""
+
+    X: Features
+    shifted: Features
+    norms: Matrix
+
+    @classmethod
+    def of(cls, X: Features, shifted: Features) -> _Compared:
+        return cls(X, shifted, squared_norms(shifted))
+
+    @cached_property
+    def wide(self) -> Matrix:
+        """Rows (-2x, |x|^2, 1)."""
+        return np.column_stack([-2.0 * self.shifted, self.norms, np.ones(len(self.norms))])
 
 
 class Points:
@@ -85,7 +109,7 @@ class Points:
     def vary(self) -> bool:
         """Whether any feature differs among the samples by more than rounding."""
         columns = (as_array(self.X[:, [j]]) for j in range(self.X.shape[1]))
-        return any(np.ptp(column) > 1e-13 * np.abs(column).max() for column in columns)
+        return any(np.ptp(column) > max(LEAST, 1e-13 * np.abs(column).max()) for column in columns)
 
     def alike(self, X: Features) -> Features:
         """X, dense or sparse as the fitted samples are."""
@@ -108,7 +132,8 @@ class Points:
             return self._squared.copy()
         table = np.empty((self.size, self.size))
         for rows in blocks(self.size, self.size):
-            self._compare(self.X[rows], out=table[rows, : rows.stop], own=rows.start)
+            own = _Compared(self.X[rows], self._shifted[rows], self._norms[rows])
+            self._compare(own, slice(0, rows.stop), out=table[rows, : rows.stop], own=rows.start)
         return symmetric(table)
 
     def own_squared(self, rows: slice) -> Matrix:
@@ -117,9 +142,18 @@ class Points:
 
     def squared_to(self, X: Features) -> Matrix:
         """Squared distances of new samples (rows) to the fitted ones (columns)."""
-        table = np.empty((X.shape[0], self.size))
-        self._compare(X, out=table)
-        return table
+        return self.comparing(X)(slice(0, self.size))
+
+    def comparing(self, X: Features) -> Callable[[slice], Matrix]:
+        """`squared_to` for some of the fitted samples at a time."""
+        new = _Compared.of(X, X if sparse.issparse(X) else X - self._shift)
+
+        def squared(part: slice) -> Matrix:
+            table = np.empty((X.shape[0], part.stop - part.start))
+            self._compare(new, part, out=table)
+            return table
+
+        return squared
 
     def exact(self, X: Features, indices: Indices) -> Matrix:
         """Distances of row i of X to the fitted samples indices[i], from differences."""
@@ -175,57 +209,53 @@ class Points:
         """`local_gram` of the fitted samples themselves."""
         return self.local_gram(self.X, indices) if self._squared is None else gram_of(self._squared, indices)
 
-    def _compare(self, X: Features, *, out: Matrix, own: int | None = None) -> None:
-        """Squared distances of X to the first fitted samples, as many as `out` has columns.
+    def _compare(self, new: _Compared, part: slice, *, out: Matrix, own: int | None = None) -> None:
+        """Squared distances of new samples to a part of the fitted ones.
 
         |x|^2 + |z|^2 - 2 x.z around the centre of the samples, for many samples one product of rows (-2x, |x|^2, 1) and
         (z, 1, |z|^2);
         pairs where that cancels are computed from differences.
         With `own`, X are the fitted samples from that one on, and distances to themselves are zero.
         """
-        count = out.shape[1]
-        if own is None:
-            shifted = X if sparse.issparse(X) else X - self._shift
-            norms = squared_norms(shifted)
-        else:
-            shifted, norms = self._shifted[own:count], self._norms[own:count]
-        if sparse.issparse(X):
-            out[...] = (-2.0 * shifted @ self._shifted[:count].T).toarray()
-            out += norms[:, None] + self._norms[None, :count]
-        elif X.shape[1] > count:
+        if sparse.issparse(new.X):
+            out[...] = (-2.0 * new.shifted @ self._shifted[part].T).toarray()
+            out += new.norms[:, None] + self._norms[None, part]
+        elif new.X.shape[1] > out.shape[1]:
             if own == 0:
-                own_products(shifted, out=out)
+                own_products(new.shifted, out=out)
             else:
-                np.matmul(shifted, self._shifted[:count].T, out=out)
+                np.matmul(new.shifted, self._shifted[part].T, out=out)
             out *= -2.0
-            out += norms[:, None]
-            out += self._norms[None, :count]
+            out += new.norms[:, None]
+            out += self._norms[None, part]
         else:
-            wide = np.column_stack([-2.0 * shifted, norms, np.ones(len(norms))])
-            np.matmul(wide, self._widened[:count].T, out=out)
+            np.matmul(new.wide, self._widened[part].T, out=out)
         if own is not None:
             np.fill_diagonal(out[:, own:], np.inf)
-        limit = CANCELLATION * (norms + self._norms.max())
+        limit = CANCELLATION * (new.norms + self._norms.max())
         suspect = np.flatnonzero(out.min(axis=1) < limit)
         if len(suspect):
-            self._repair(X, suspect, out, limit)
+            self._repair(new.X, suspect, out, limit, part)
         if own is not None:
             np.fill_diagonal(out[:, own:], 0.0)
 
-    def _repair(self, X: Features, rows: Indices, out: Matrix, limit: Matrix) -> None:
+    def _repair(self, X: Features, rows: Indices, out: Matrix, limit: Matrix, part: slice) -> None:
         """Compute entries of the rows that are below their row's limit again, from differences."""
         lost = [np.flatnonzero(out[row] < limit[row]) for row in rows]
         counts = np.fromiter(map(len, lost), dtype=np.intp, count=len(lost))
         if counts.sum() > 0.1 * len(rows) * out.shape[1] and not sparse.issparse(X):
-            out[rows] = cdist(X[rows], self.X[: out.shape[1]], "sqeuclidean")
+            out[rows] = cdist(X[rows], self.X[part], "sqeuclidean")
             return
         i, j = np.repeat(rows, counts), np.concatenate(lost)
-        out[i, j] = pairs_squared(X, self.X, i, j)
+        out[i, j] = pairs_squared(X, self.X, i, part.start + j)
 
     def _nearest(self, X: Features, k: int, *, leave_out_self: bool) -> tuple[Indices, Matrix]:
         indices, distances = np.empty((X.shape[0], k), dtype=np.intp), np.empty((X.shape[0], k))
-        pending = np.arange(X.shape[0])
-        if self._finder is not None and X.shape[0] * self.size > FINDER_FROM:
+        pending, many = np.arange(X.shape[0]), X.shape[0] * self.size > FINDER_FROM
+        if self._singles is not None and not (many and X.shape[1] <= TREE_UP_TO):
+            found = self._singles.nearest(X, k, leave_out_self=leave_out_self)
+            indices, distances, pending = found.indices, found.distances, found.undecided
+        if many and len(pending) == X.shape[0] and self._finder is not None:
             pending = self._found(X, indices, distances, leave_out_self)
         for block in blocks(len(pending), self.size):
             at = pending[block]
@@ -235,6 +265,13 @@ class Points:
             indices[at] = nearest_columns(squared, k, partial(pairs_squared, X[at], self.X))
             distances[at] = self.exact(X[at], indices[at])
         return indices, distances
+
+    @cached_property
+    def _singles(self) -> Singles | None:
+        """The samples in single precision, if they are many and dense."""
+        if sparse.issparse(self.X) or self.size < SINGLES_FROM or self.X.shape[1] > MOST_FEATURES:
+            return None
+        return Singles(self.X, self._shift)
 
     @cached_property
     def _finder(self) -> Any:
@@ -278,7 +315,7 @@ class Distances:
 
     def vary(self) -> bool:
         """Whether any two samples are apart."""
-        return bool(self.D.any())
+        return bool(self.D.max() > LEAST)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` gives."""
@@ -303,6 +340,10 @@ class Distances:
     def squared_to(self, D: Matrix) -> Matrix:
         """Squared distances of new samples (rows) to the fitted ones (columns)."""
         return np.square(not_negative(D))
+
+    def comparing(self, D: Matrix) -> Callable[[slice], Matrix]:
+        """`squared_to` for some of the fitted samples at a time."""
+        return lambda part: np.square(not_negative(D[:, part]))
 
     def neighbors(self, k: int) -> tuple[Indices, Matrix]:
         """k nearest other samples of each sample, ties to the lowest index."""

@@ -12,6 +12,7 @@ from scipy.linalg.blas import dsymv
 from scipy.sparse import csgraph
 from scipy.sparse import linalg as splinalg
 
+from clearfold.embedding.davidson import davidson
 from clearfold.errors import ConvergenceError, NearEqualEigenvaluesWarning, warn
 
 Matrix: TypeAlias = NDArray[np.float64]
@@ -23,6 +24,8 @@ GAP_TOLERANCE = 1e-3
 """Neighbouring eigenvalues with a smaller relative gap count as nearly equal."""
 DENSE_BELOW = 300
 """Below this size a dense decomposition is the fastest."""
+BLOCKS_FROM, BLOCKS_UP_TO = 3000, 32
+"""From this size a dense matrix is out of cache, where products with blocks pay, for up to this number of pairs."""
 BAND_ENTRIES = 100_000_000
 """A factor of a band may hold as many numbers; above, a sparse one is made."""
 FACTOR_BELOW = 1500
@@ -44,12 +47,15 @@ class Eigenpairs:
 def largest(matrix: Symmetric, count: int, *, null: Matrix | None = None) -> Eigenpairs:
     """A v = l v for the `count` largest l, descending, off the known vectors `null` (orthonormal columns).
 
-    Small or nearly full problems are solved densely, the others by Lanczos iteration.
+    Small or nearly full problems are solved densely, the others by Lanczos iteration, large dense ones by blocks.
     """
     size = matrix.shape[0]
     known = 0 if null is None else null.shape[1]
     count = min(count, size - known)
     if _iterate(matrix, size, count):
+        found = _by_blocks(matrix, count, null)
+        if found is not None:
+            return _ordered(*found, ascending=False)
         try:
             return _ordered(*_lanczos(_product(matrix, null), count), ascending=False)
         except splinalg.ArpackNoConvergence as error:
@@ -125,6 +131,13 @@ def _iterate(matrix: Symmetric, size: int, count: int) -> bool:
     if isinstance(matrix, splinalg.LinearOperator):
         return True
     return size >= DENSE_BELOW and count < size // 8
+
+
+def _by_blocks(matrix: Symmetric, count: int, null: Matrix | None) -> tuple[Matrix, Matrix] | None:
+    """Pairs of the largest eigenvalues of a large dense matrix; None where blocks do not pay."""
+    if not isinstance(matrix, np.ndarray) or len(matrix) < BLOCKS_FROM or not 1 < count <= BLOCKS_UP_TO:
+        return None
+    return davidson(matrix.T if matrix.flags.f_contiguous else np.ascontiguousarray(matrix), count, null)
 
 
 def _lanczos(

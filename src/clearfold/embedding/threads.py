@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from threading import current_thread, main_thread
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -13,8 +14,13 @@ SMALL = 2000
 
 
 def few_threads(n_samples: int) -> AbstractContextManager[Any]:
-    """One thread for linear algebra inside this context if samples are few, else as many as are set."""
-    return _controller().limit(limits=1, user_api="blas") if n_samples <= SMALL else nullcontext()
+    """One thread for linear algebra inside this context if samples are few, else as many as are set.
+
+    The number belongs to the whole process: only its main thread changes it, or two might set back what the other set.
+    """
+    if n_samples > SMALL or current_thread() is not main_thread():
+        return nullcontext()
+    return _controller().limit(limits=1, user_api="blas")
 
 
 @cache

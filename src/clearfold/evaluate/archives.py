@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from joblib import delayed
 from sklearn.base import clone
 
+from clearfold.cluster import parallel
 from clearfold.embedding import PCA
 from clearfold.embedding.belief_votes import folds
 from clearfold.embedding.spectral import Matrix
@@ -37,58 +39,79 @@ Method = Callable[[Scene], tuple[Matrix, str]]
 
 
 def evaluate_archive(
-    archive: Any, *, n_folds: int = N_FOLDS, n_bootstrap: int = 500, seed: int = 0
+    archive: Any, *, n_folds: int = N_FOLDS, n_bootstrap: int = 500, seed: int = 0, n_jobs: int | None = None
 ) -> ArchiveEvaluation:
     """Refit the archive's embedding without each fold of patients, ask with them, and do the same by simple means.
 
     Everything that learns (medians, scaling, embedding, discriminant, forest) learns from the other patients. Relevant
     is what has the query's label; archived cases are found with what the embedding knows of their labels, as in use,
-    so look at the line that only sorts by labels and at `among_new`.
+    so look at the line that only sorts by labels and at `among_new`. Every fold by every means is a piece of work:
+    n_jobs of them at once.
     """
     with archive.snapshot():
         fitted = archive.fitted()
         cases, X = archive.cases(), archive.features()[list(archive.feature_names)]
         estimator = clone(fitted.estimator)
     return evaluate_cases(
-        estimator, X, cases["label"], cases["patient_id"], n_folds=n_folds, n_bootstrap=n_bootstrap, seed=seed
-    )
+        estimator, X, cases["label"], cases["patient_id"], n_folds=n_folds, n_bootstrap=n_bootstrap, seed=seed,
+        n_jobs=n_jobs,
+    )  # fmt: skip
 
 
 def evaluate_cases(
     estimator: Any, X: pd.DataFrame, labels: Any, patients: Any, *, n_folds: int = N_FOLDS, n_bootstrap: int = 500,
-    seed: int = 0,
+    seed: int = 0, n_jobs: int | None = None,
 ) -> ArchiveEvaluation:  # fmt: skip
     """`evaluate_archive` of cases that are in no archive: features, labels (None unknown) and patients."""
     if isinstance(n_folds, bool) or not isinstance(n_folds, int) or not 2 <= n_folds <= 10:
         raise InputError(f"n_folds={n_folds!r} came; a whole number from 2 to 10 is wanted.")
-    judged = _Judged(X, labels, patients, seed)
+    judged = _Judged(X, labels, patients, seed, n_folds)
     name = type(estimator[-1] if hasattr(estimator, "steps") else estimator).__name__
     name = f"{name} of the archive" if name in BASELINES else name
-    methods: dict[str, Method | None] = {name: None, **BASELINES}
+    keys = [name, *BASELINES]
     stainless = [column for column in X.columns if not str(column).startswith("stain.")]
     if 0 < len(stainless) < X.shape[1]:
-        methods[f"{name} without stain"] = None
-    found: dict[str, list[Queries]] = {key: [] for key in methods}
-    among: dict[str, list[Queries]] = {key: [] for key in methods}
-    mixed = np.zeros((len(judged.names), len(judged.names)))
-    for scene in judged.scenes(n_folds):
-        for key, method in methods.items():
-            columns = stainless if key.endswith(" without stain") else list(X.columns)
-            with warnings.catch_warnings():  # the health of every graph is not the question here
-                warnings.simplefilter("ignore", ClearfoldWarning)
-                places, metric = method(scene) if method else judged.by_archive(scene, estimator, columns)
-            asked = Asked(places, scene.y, scene.patients, metric)
-            new, old = np.arange(scene.n, asked.size), np.arange(scene.n)
-            for database, parts in ((old, found), (new, among)):
-                parts[key].append(_named(asked_all(asked, new, database, "area", K), asked, scene.patients[new]))
-            if key == name:
-                mixed += _mixed(asked, new, old, max(K), len(mixed))
-    if not found[name]:
+        keys.append(f"{name} without stain")
+    if not judged.numbers:
         raise InputError("no fold of patients leaves two labels of two patients each to learn from. Add cases.")
-    pooled, fresh = ({key: _pooled(parts) for key, parts in all_.items()} for all_ in (found, among))
+    pieces = [(number, key) for number in judged.numbers for key in keys]
+    work = (
+        delayed(_answered)(judged, number, None if key in BASELINES else clone(estimator), key,
+                           stainless if key == f"{name} without stain" else list(X.columns))
+        for number, key in pieces
+    )  # fmt: skip
+    answers = dict(zip(pieces, parallel(n_jobs)(work), strict=True))
+    pooled, fresh = (
+        {key: _pooled([getattr(answers[number, key], part) for number in judged.numbers]) for key in keys}
+        for part in ("found", "among")
+    )
+    mixed = np.sum([answers[number, name].mixed for number in judged.numbers], axis=0)
     table, curves = method_table(pooled, fresh, n_bootstrap, seed)
     classes, confusion = class_table(pooled[name], judged.names), confusion_table(mixed, judged.names)
     return ArchiveEvaluation(table, curves, classes, confusion, name, *judged.size, n_folds, tuple(judged.notes))
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What the left-out cases of a fold found among the others, and among each other."""
+
+    found: Queries
+    among: Queries
+    mixed: Matrix
+
+
+def _answered(judged: _Judged, number: int, estimator: Any, key: str, columns: list[str]) -> _Answers:
+    """One fold by one means: the archive's embedding on these columns, or a simple one by its name."""
+    scene = judged.scene(number)
+    with warnings.catch_warnings():  # the health of every graph is not the question here
+        warnings.simplefilter("ignore", ClearfoldWarning)
+        known = judged.by_archive(scene, estimator, columns) if estimator is not None else BASELINES[key](scene)
+    asked = Asked(known[0], scene.y, scene.patients, known[1])
+    new, old = np.arange(scene.n, asked.size), np.arange(scene.n)
+    found, among = (
+        _named(asked_all(asked, new, database, "area", K), asked, scene.patients[new]) for database in (old, new)
+    )
+    return _Answers(found, among, _mixed(asked, new, old, max(K), len(judged.names)))
 
 
 class _Fold(Scene):
@@ -102,7 +125,7 @@ class _Fold(Scene):
 class _Judged:
     """Cases with a label that at least three patients have; the others only help to fit."""
 
-    def __init__(self, X: Any, labels: Any, patients: Any, seed: int) -> None:
+    def __init__(self, X: Any, labels: Any, patients: Any, seed: int, n_folds: int) -> None:
         import pandas as pd
 
         self.X, self.seed, self.notes = X, seed, []
@@ -124,6 +147,9 @@ class _Judged:
                 "fewer than two labels are known for at least three patients each: nothing can be judged by leaving "
                 "patients out. Add labelled cases."
             )
+        self.owners = np.unique(self.patients[self.rows], return_inverse=True)[1]
+        self.fold = folds(self.codes, self.owners, np.random.default_rng(seed)) % n_folds
+        self.numbers = [int(number) for number in np.unique(self.fold) if self._kept(number) is not None]
 
     @property
     def size(self) -> tuple[int, int]:
@@ -146,19 +172,19 @@ class _Judged:
         self.notes.append(f"{MOST} of {len(rows)} labelled cases were judged, whole patients drawn at random.")
         return rows[np.isin(self.patients[rows], kept)]
 
-    def scenes(self, n_folds: int) -> Iterator[_Fold]:
-        """Training and left-out rows of each fold; labels that training lacks are in neither."""
-        X = self.X.to_numpy(dtype=float)[self.rows]
-        patients = np.unique(self.patients[self.rows], return_inverse=True)[1]
-        fold = folds(self.codes, patients, np.random.default_rng(self.seed)) % n_folds
-        for number in np.unique(fold):
-            left = fold == number
-            learned = [c for c in np.unique(self.codes) if len(np.unique(patients[~left & (self.codes == c)])) >= 2]
-            keep = np.isin(self.codes, learned)
-            if len(learned) < 2 or not (left & keep).any():
-                continue
-            seed = self.seed + int(number)
-            yield _Fold(X[keep], self.codes[keep], patients[keep], ~left[keep], seed, self.rows[keep])
+    def _kept(self, number: int) -> Any:
+        """Which rows take part in a fold: not those of labels that training lacks; None where none can be judged."""
+        left = self.fold == number
+        counts = {c: len(np.unique(self.owners[~left & (self.codes == c)])) for c in np.unique(self.codes)}
+        keep = np.isin(self.codes, [c for c, count in counts.items() if count >= 2])
+        return keep if len(np.unique(self.codes[keep])) >= 2 and (left & keep).any() else None
+
+    def scene(self, number: int) -> _Fold:
+        """Training and left-out rows of a fold."""
+        keep, left = self._kept(number), self.fold == number
+        X = self.X.iloc[self.rows[keep]].to_numpy(dtype=float)
+        codes, owners, rows = self.codes[keep], self.owners[keep], self.rows[keep]
+        return _Fold(X, codes, owners, ~left[keep], self.seed + number, rows)
 
     def by_archive(self, scene: _Fold, estimator: Any, columns: list[str]) -> tuple[Matrix, str]:
         """Coordinates by the archive's embedding, learned from every case of other patients, labelled or not."""

@@ -129,8 +129,12 @@ def _dense(X: Any) -> Matrix:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
 
 
-def _draw(outcome: Outcome, patients: Any, protocol: Protocol, random: np.random.Generator) -> Any:
-    """Rows of a round: a share of the patients of each class; equal classes if balanced; at most max_rows."""
+def draw(outcome: Outcome, patients: Any, protocol: Protocol, random: np.random.Generator) -> Any:
+    """Rows of a round: a share of the patients of each class; equal classes if balanced; at most max_rows.
+
+    patients : number of the patient of each row; all rows of a drawn patient come, unless `max_rows` or `balanced`
+        leaves some out, and none of another
+    """
     strata = np.zeros(len(patients), dtype=int) if outcome.codes is None else outcome.codes
     first = np.unique(patients, return_index=True)[1]
     chosen = []
@@ -150,7 +154,7 @@ def _draw(outcome: Outcome, patients: Any, protocol: Protocol, random: np.random
 
 def _round(X: Matrix, outcome: Outcome, patients: Any, protocol: Protocol, test: Any, seed: Any) -> dict[str, Any]:
     random = np.random.default_rng(seed)
-    rows = _draw(outcome, patients, protocol, random)
+    rows = draw(outcome, patients, protocol, random)
     mean, deviation = X[rows].mean(axis=0), X[rows].std(axis=0)
     deviation[deviation <= 1e-13 * np.abs(mean)] = np.inf
     if test is None:

@@ -13,6 +13,7 @@ from clearfold.embedding.distances import blocks
 from clearfold.embedding.precision import Ranking, rank
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
+from clearfold.selection.columns import binary_exponent, in_range
 
 METRICS = ("euclidean", "cosine", "precomputed")
 
@@ -35,6 +36,7 @@ class Asked:
             if self.coordinates.min(initial=0.0) < 0:
                 raise InputError(f"a distance of {self.coordinates.min():.3g} came; distances are not negative.")
         self.metric = metric
+        self.coordinates = _in_range(self.coordinates, metric)
         self.names, self.codes = np.unique(column(labels, self.size, "labels"), return_inverse=True)
         self.patients = self._patients(groups)
 
@@ -81,6 +83,15 @@ class Asked:
             at = rows[part]
             allowed = self.patients[at][:, None] != self.patients[columns]
             yield at, rank(self.distances(at, columns), self.codes[at][:, None] == self.codes[columns], allowed)
+
+
+def _in_range(table: Matrix, metric: str) -> Matrix:
+    """Coordinates whose squares can be computed: times one power of two, by cosine one a row; no rank changes."""
+    if not table.size or metric == "precomputed":
+        return table
+    if metric == "cosine":
+        return in_range(table.T).T
+    return np.asarray(np.ldexp(table, -int(binary_exponent(table).max())), dtype=float)
 
 
 def column(values: Any, size: int, name: str) -> Any:

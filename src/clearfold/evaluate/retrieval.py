@@ -261,7 +261,8 @@ def _silhouette(asked: Asked, rows: Any) -> float:
     if not 2 <= len(np.unique(codes)) < len(rows):
         return float("nan")
     if asked.metric == "euclidean":
-        return float(silhouette_samples(asked.coordinates[rows], codes).mean())
+        near = asked.coordinates[rows]  # scikit-learn multiplies matrices, which loses fewest digits around 0
+        return float(silhouette_samples(near - near.mean(axis=0), codes).mean())
     distances = asked.distances(rows, rows)
     np.fill_diagonal(distances, 0.0)
     return float(silhouette_samples(distances, codes, metric="precomputed").mean())

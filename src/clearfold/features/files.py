@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from clearfold.cluster import parallel, unseen
 from clearfold.errors import ClearfoldError, ClearfoldWarning, ImageError, InputError
 from clearfold.features.extraction import checked_families, extract, extract_objects
 from clearfold.images import Image, Slide, open_slide, read_image
@@ -234,16 +235,23 @@ def attempt(task: Task, recipe: Recipe) -> Done:
         try:
             done = Done(task, measure(task, recipe))
         except (ClearfoldError, OSError, MemoryError) as error:
-            done = Done(task, None, str(error) or type(error).__name__)
+            done = Done(task, None, unseen(task.path) or str(error) or type(error).__name__)
     return replace(done, said=tuple((str(warning.message), warning.category) for warning in caught))
 
 
 def measure_all(tasks: Iterable[Task], recipe: Recipe, n_jobs: int | None = None) -> Iterator[Done]:
     """Every task, in their order, on several cores if asked for; what other processes warn of is said in this one."""
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
-    work = (delayed(attempt)(task, recipe) for task in tasks)
-    for done in Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")(work):
+    tasks = list(tasks)
+    brought = {
+        name: where and where.absolute() for name, where in (("nuclei", recipe.nuclei), ("glands", recipe.glands))
+    }
+    recipe = replace(recipe, **brought)  # type: ignore[arg-type]
+    # whole paths: a worker of a cluster is in a folder of its own
+    work = (delayed(attempt)(replace(task, path=task.path.absolute()), recipe) for task in tasks)
+    results = parallel(n_jobs, return_as="generator", pre_dispatch="2*n_jobs")(work)
+    for task, done in zip(tasks, results, strict=True):
         for message, category in done.said:
             warnings.warn(message, category, stacklevel=2)
-        yield done
+        yield replace(done, task=task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -46,7 +47,8 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # what is not on the disk yet was told by `add`, in words that say what to do
+                self._file.close()
 
     def rows(self, task: Task) -> pd.DataFrame | None:
         """The rows of a task that was done before; None where it is to be done."""

@@ -1,38 +1,19 @@
 """Small loops that numba compiles where it is installed; everything has a numpy path that gives the same numbers.
 
-A kernel, here or in `walks`, is plain Python. `compiled` gives its machine code, kept on disk so that only the first
-call on a machine compiles. The environment variable CLEARFOLD_NUMBA=0 chooses the numpy paths.
+A kernel, here or in `walks`, is plain Python; `compiled` gives its machine code (see clearfold.compiled).
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from functools import cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clearfold.compiled import compiled as compiled
+
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The function as machine code; None where numba is missing or not wanted: take the numpy path."""
-    return None if os.environ.get("CLEARFOLD_NUMBA", "1") == "0" else _compiled(function)
-
-
-@cache
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    try:
-        import numba
-    except ImportError:
-        return None
-    try:
-        return numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # no folder to keep the machine code in: compiling each time would take longer than it saves
-        return None
 
 
 def harmonics(

@@ -14,6 +14,9 @@ from clearfold.errors import ImageError
 from clearfold.images.pixels import rgb
 from clearfold.images.scale import from_dots
 
+CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by the colour type of a PNG
+DEFLATE = 1100  # no stream of zlib unpacks to more than 1,032 times its size
+JPEG = 2000  # pixels a byte; each block of 8 x 8 takes a bit at least, so a blank one has at most 512
 _WARNINGS = threading.Lock()  # the filter of warnings belongs to the whole process
 
 
@@ -21,6 +24,10 @@ def read_picture(path: Path, kind: str, max_pixels: int) -> tuple[np.ndarray, fl
     """The pixels of the first page as RGB, upright, and micrometres a pixel as the resolution says."""
     with open_picture(path, kind) as picture:
         check_size(picture.width, picture.height, max_pixels)
+        if kind == "PNG":
+            check_png(path)
+        if kind == "JPEG" and picture.width * picture.height > JPEG * path.stat().st_size:
+            raise _hollow(picture.width, picture.height)
         dots = picture.info.get("dpi", (0, 0))
         return picture_rgb(picture), from_dots(float(dots[0]), float(dots[1]), 25_400.0)
 
@@ -52,6 +59,24 @@ def check_size(width: int, height: int, max_pixels: int) -> None:
             f"its header says {width:,} x {height:,} pixels, more than the {max_pixels:,} that are read at once. "
             "Save it as a tiled TIFF and open it with open_slide, or give read_image a larger max_pixels."
         )
+
+
+def check_png(path: Path) -> None:
+    """Refuse a PNG whose header names more pixels than its bytes can ever unpack to, before room is made for them."""
+    with path.open("rb") as file:
+        header = file.read(26)
+    if len(header) < 26:
+        raise ImageError("its end is missing. Copy it again from its source.")
+    width, height = int.from_bytes(header[16:20], "big"), int.from_bytes(header[20:24], "big")
+    bits = header[24] * CHANNELS.get(header[25], 1)
+    if width * height * bits // 8 > DEFLATE * path.stat().st_size:
+        raise _hollow(width, height)
+
+
+def _hollow(width: int, height: int) -> ImageError:
+    return ImageError(
+        f"its header says {width:,} x {height:,} pixels, far more than it holds: it is cut off or damaged."
+    )
 
 
 def picture_rgb(picture: Any) -> np.ndarray:

@@ -7,6 +7,7 @@ import logging
 import struct
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -27,6 +28,9 @@ UPRIGHT: dict[int, Any] = {
 }
 CUT = "its end is missing. Copy it again from its source."
 STACKS = {"Z": "depths", "T": "times"}
+MOST_PLANES = 1_000_000
+COUNTS = {"IFD", "NumPlanes", "PlaneCount", *(f"{what}{axis}" for what in ("Size", "First") for axis in "ZCT")}
+"""Attributes of OME-XML that count planes."""
 GREY, COLOUR = {0, 1}, 2  # photometric: white is zero, black is zero; red, green and blue
 LIBTIFF = {1, 2, 3, 4, 5, 6, 7, 8, 32773, 32946, 34925, 50000, 50001}  # what Pillow decodes
 PLAIN = {1, 8, 32946, 32773, 34925}  # none, deflate, packbits, lzma: decoded without the library imagecodecs
@@ -49,7 +53,8 @@ def open_tiff(path: Path) -> Any:
     logger = logging.getLogger("tifffile")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
-    return tifffile.TiffFile(path)
+    # An OME-TIFF can name other files to be read in its place: no file has a say in what else is opened.
+    return tifffile.TiffFile(path, _multifile=False)
 
 
 def read_tiff(path: Path, max_pixels: int) -> tuple[np.ndarray, float | None]:
@@ -69,6 +74,7 @@ def read_tiff(path: Path, max_pixels: int) -> tuple[np.ndarray, float | None]:
 def image_levels(file: Any) -> list[Any]:
     """The pages of the first image from fine to coarse; stacks and fluorescence are refused."""
     check_chain(file)
+    check_ome(file)
     if not file.series:
         raise ImageError("it holds no image, or its end is missing. Copy it again from its source.")
     series = file.series[0]
@@ -161,6 +167,24 @@ def check_chain(file: Any) -> None:
     (following,) = struct.unpack(form.offsetformat, handle.read(form.offsetsize))
     if following >= handle.size:
         raise ImageError(CUT)
+
+
+def check_ome(file: Any) -> None:
+    """Refuse OME-XML that counts planes which are not there: tifffile would make room for all of them."""
+    if not file.is_ome:
+        return
+    xml = file.ome_metadata or ""
+    if "<!" in xml.replace("<!--", ""):
+        raise ImageError("its OME-XML has a document type, which nothing needs. Save it anew.")
+    try:
+        nodes = list(ElementTree.fromstring(xml).iter())
+    except ElementTree.ParseError:
+        return
+    said = [value for node in nodes for name, value in node.attrib.items() if name in COUNTS]
+    if any(len(value) > 9 or int(value) > MOST_PLANES for value in said if value.strip("+- ").isdecimal()):
+        raise ImageError(f"its OME-XML counts more than {MOST_PLANES:,} planes: it is damaged.")
+    if any(node.tag[:-1].endswith("Along") for node in nodes):
+        raise ImageError("it is a stack of further axes (ModuloAlong); wanted is one RGB image.")
 
 
 def check_end(page: Any) -> None:

@@ -13,9 +13,10 @@ from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
 from clearfold.importance.coordinates import checked_features, same_rows
 from clearfold.importance.estimator import EmbeddingImportance
-from clearfold.importance.formula import importances, loadings
+from clearfold.importance.formula import importances, in_safe_range, loadings
 from clearfold.importance.outcome import read_outcome
 from clearfold.importance.ranker import Ranker, scaled
+from clearfold.selection.columns import in_range
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +70,7 @@ def fine_importance(
             f"directions of shape {np.shape(directions)} came; {(X.shape[1], T.shape[1])} is wanted, one row for each "
             "feature and one column for each coordinate."
         )
-    X = Ranker(None, method, False, 0.0).prepared(X)
+    X = Ranker(None, method, False, 0.0).prepared(in_range(X) if standardize else in_safe_range(X))
     if standardize:
         X = scaled(X if weights is None else X - np.average(X, axis=0, weights=weights), weights)
     return importances(loadings(T, X, directions=directions, weights=weights), outcome.target, method)
@@ -81,7 +82,7 @@ def _checked_coordinates(coordinates: Any, X: Matrix) -> Matrix:
     except InputError as error:
         raise InputError(f"coordinates cannot be used: {error}") from error
     same_rows(T, X)
-    if T.std(axis=0).max() == 0:
+    if np.ptp(in_safe_range(T), axis=0).max() == 0:
         raise InputError(
             "coordinates that do not vary came; nothing can be read from them. Pass an embedding's coordinates."
         )

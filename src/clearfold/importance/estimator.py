@@ -132,9 +132,9 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         patients = read_patients(groups, outcome, len(X))
         seed, null_seed = check_random_state(self.random_state).randint(2**31, size=2)
         rows = draws(patients, outcome, self.n_rounds, int(seed)) if self.n_rounds else []
-        self._say_scales(X)
         ranker = Ranker(self._embedding(), self.method, self.standardize, self.redundancy)
-        X, own = ranker.prepared(X), None if groups is None else patients.codes
+        raw, X, own = X, ranker.prepared(X), None if groups is None else patients.codes
+        self._say_scales(raw)
         fitted, of = ranker.read(X, outcome, own)
         share = importances(of, outcome.target, self.method)
         done = list(_tracked(ranker.rounds(X, outcome, own, rows, self.n_jobs), len(rows), self.verbose))
@@ -190,9 +190,10 @@ class EmbeddingImportance(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         deviation = X.std(axis=0)
         deviation = deviation[deviation > 0]
         if len(deviation) and deviation.max() > 100 * np.median(deviation):
+            times = deviation.max() / max(float(np.median(deviation)), 1e-160)
             warn(
-                f"the widest feature varies {deviation.max() / np.median(deviation):.0f} times as much as the median "
-                "one and will rule embedding and ranking. Set standardize=True, or bring features to one scale.",
+                f"the widest feature varies {times:.0f} times as much as the median one and will rule embedding "
+                "and ranking. Set standardize=True, or bring features to one scale.",
                 UnequalScalesWarning,
             )
 

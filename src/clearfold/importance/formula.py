@@ -27,6 +27,8 @@ LANDMARKS = 300
 EVIDENCE_FLOOR = 0.05
 ORTHOGONAL = 1e-6
 """Coordinates whose cosines stay below this are orthogonal."""
+SAFE = 1e50
+"""Products of four numbers up to this size, or of their reciprocals, stay in range."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,13 @@ def loadings(
     eigenproblem or of weighted PCA. `directions` (m x h) stand for the loadings where the problem has its own (PLS).
     `spread`, squared lengths of the features, says that X is centred already.
     """
-    T = centred(T, weights)
+    T = centred(in_safe_range(T), weights)
     if spread is None:
-        X = centred(X, weights)
+        X = centred(in_safe_range(X), weights)
         spread = np.square(X).sum(axis=0)
     length = np.square(T).sum(axis=0)
-    cosines = np.abs(T.T @ T) / np.sqrt(np.outer(length, length) + np.finfo(float).tiny)
+    root = np.sqrt(length)
+    cosines = np.abs(T.T @ T) / np.maximum(np.outer(root, root), np.finfo(float).tiny)
     if np.triu(cosines, 1).max(initial=0.0) < ORTHOGONAL and length.min() > 0:
         Z = T / np.sqrt(length)
         P = Z.T @ X
@@ -328,6 +331,12 @@ def _left_out(Q: Matrix, hat: Matrix, residual: Matrix, groups: Matrix | None) -
             "bij,jcb->icb", np.broadcast_to(away, (residual.shape[2], *away.shape[1:])), residual[rows]
         )
     return left
+
+
+def in_safe_range(table: Matrix) -> Matrix:
+    """A table of an ordinary size as it is, others times one power of two: shares do not depend on the unit."""
+    largest = float(np.abs(table).max())
+    return table if 1 / SAFE < largest < SAFE else np.ldexp(table, -int(np.frexp(largest)[1]))
 
 
 def centred(table: Matrix, weights: Matrix | None = None) -> Matrix:

@@ -9,6 +9,7 @@ import numpy as np
 
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError
+from clearfold.importance.formula import in_safe_range
 
 KINDS = ("auto", "label", "value", "censored")
 
@@ -111,9 +112,11 @@ def _value(table: Any) -> Outcome:
         raise InputError("an outcome of text came; numbers are wanted, or outcome='label'.") from error
     if not np.isfinite(values).all():
         raise InputError("an infinite outcome came; finite numbers are wanted. Drop these rows.")
-    if values.std() == 0:
+    target = in_safe_range(values)
+    target = (target - target.mean())[:, None]
+    if target.std() == 0:
         raise InputError(f"every outcome is {values[0]:.4g}; there is nothing to explain. Check the outcome column.")
-    return Outcome((values - values.mean())[:, None], "value", None, (), values)
+    return Outcome(target, "value", None, (), values)
 
 
 def _censored(table: Any) -> Outcome:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from sklearn.base import clone
 
+from clearfold.cluster import parallel
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import InputError, LabelFreeWarning, warn
 from clearfold.importance.coordinates import Fitted, fitted_coordinates
@@ -17,6 +18,10 @@ from clearfold.importance.formula import Loadings, centred, importances, loading
 from clearfold.importance.outcome import Outcome
 from clearfold.importance.redundancy import penalised_ranking
 from clearfold.importance.rounds import Null, Patients, counted_warnings, exceedance, permuted
+from clearfold.selection.columns import in_range
+
+LARGEST = 1e140
+"""Squares of larger values could not be added up."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,12 @@ class Ranker:
 
     def prepared(self, X: Matrix) -> Matrix:
         """Centred features, of standard deviation 1 if asked for; constant ones are 0."""
-        X = centred(X)
+        if not self.standardize and np.abs(X).max() > LARGEST:
+            raise InputError(
+                f"values of up to {np.abs(X).max():.3g} came; their squares cannot be computed. Set standardize=True, "
+                "or give features in other units."
+            )
+        X = centred(in_range(X) if self.standardize else X)
         if not X.any():
             raise InputError(
                 "all features are constant: there is nothing to rank. Check that X holds features that vary."
@@ -51,8 +61,9 @@ class Ranker:
             )
         return fitted, of
 
-    def round(self, X: Matrix, outcome: Outcome, groups: Any) -> tuple[Matrix, Any, dict[str, int]]:
+    def round(self, X: Matrix, outcome: Outcome, groups: Any, rows: Any) -> tuple[Matrix, Any, dict[str, int]]:
         """Shares and ranks from some rows alone, and the warnings on the way."""
+        X, outcome, groups = X[rows], outcome.take(rows), None if groups is None else groups[rows]
         with counted_warnings() as counts:
             X = self.prepared(X)
             try:
@@ -63,9 +74,8 @@ class Ranker:
         return share, penalised_ranking(share, X, self.redundancy), counts
 
     def rounds(self, X: Matrix, outcome: Outcome, groups: Any, rows: list[Any], n_jobs: int | None) -> Iterator[Any]:
-        """`round` for every set of rows, as they are done."""
-        work = (delayed(self.round)(X[r], outcome.take(r), None if groups is None else groups[r]) for r in rows)
-        return Parallel(n_jobs=n_jobs, return_as="generator")(work)
+        """`round` for every set of rows, as they are done; X itself is sent to other processes once."""
+        return parallel(n_jobs, return_as="generator")(delayed(self.round)(X, outcome, groups, r) for r in rows)
 
     def null(
         self, X: Matrix, outcome: Outcome, patients: Patients, groups: Any, membership: Any, count: int, seed: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -155,19 +156,52 @@ def interval(seen: Matrix, drawn: Matrix) -> tuple[Matrix, Matrix]:
     return np.clip(seen + np.minimum(low, 0.0), 0.0, 1.0), np.clip(seen + np.maximum(high, 0.0), 0.0, 1.0)
 
 
+class _Listening(threading.local):
+    """What this thread counts into, innermost last."""
+
+    def __init__(self) -> None:
+        self.counts: list[dict[str, int]] = []
+
+
 class counted_warnings:
-    """Count clearfold's warnings by class instead of showing them: rounds would repeat them."""
+    """Count clearfold's warnings by class instead of showing them: rounds would repeat them.
+
+    Filters of warnings belong to the whole process. So that rounds in several threads neither lose each other's
+    warnings nor leave filters behind, the first to enter sets them and the last to leave puts them back.
+    """
+
+    _lock = threading.Lock()
+    _inside = 0
+    _catch: Any = None
+    _shown: Any = None
+    _own = _Listening()
 
     def __enter__(self) -> dict[str, int]:
-        self._catch = warnings.catch_warnings(record=True)
-        self._list = self._catch.__enter__()
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", ClearfoldWarning)
-        self.counts: dict[str, int] = {}
-        return self.counts
+        kind = counted_warnings
+        with kind._lock:
+            if not kind._inside:
+                kind._catch = warnings.catch_warnings()
+                kind._catch.__enter__()
+                warnings.simplefilter("ignore")
+                warnings.simplefilter("always", ClearfoldWarning)
+                kind._shown = warnings.showwarning
+                warnings.showwarning = kind._heard
+            kind._inside += 1
+        kind._own.counts.append({})
+        return kind._own.counts[-1]
 
     def __exit__(self, *error: Any) -> None:
-        for warning in self._list or []:
-            name = warning.category.__name__
-            self.counts[name] = self.counts.get(name, 0) + 1
-        self._catch.__exit__(*error)
+        kind = counted_warnings
+        kind._own.counts.pop()
+        with kind._lock:
+            kind._inside -= 1
+            if not kind._inside:
+                kind._catch.__exit__(*error)
+
+    @staticmethod
+    def _heard(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        counts = counted_warnings._own.counts
+        if counts:
+            counts[-1][category.__name__] = counts[-1].get(category.__name__, 0) + 1
+        else:  # of a thread that counts nothing
+            counted_warnings._shown(message, category, *where, **more)

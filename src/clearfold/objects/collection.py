@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +19,7 @@ Contour: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = Literal["nucleus", "gland"]
 
 KINDS: tuple[Kind, ...] = ("nucleus", "gland")
+LARGEST_MPP = 1e9
 SAME_SCALE = 0.02
 """Two scales that differ by less than this share are one scale, rounded differently."""
 
@@ -160,8 +160,8 @@ def checked_mpp(mpp: float | None) -> float | None:
     """Micrometres a pixel: a positive number, or None when nobody knows."""
     if mpp is None:
         return None
-    if not isinstance(mpp, int | float | np.number) or not math.isfinite(mpp) or mpp <= 0:
-        raise ObjectsError(f"mpp={mpp!r} came; wanted is a positive number of micrometres a pixel, or None.")
+    if not isinstance(mpp, int | float | np.number) or not 0 < mpp <= LARGEST_MPP:
+        raise ObjectsError(f"mpp={mpp!r:.40} came; wanted is a positive number of micrometres a pixel, or None.")
     return float(mpp)
 
 

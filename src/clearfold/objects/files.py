@@ -16,6 +16,8 @@ from clearfold.objects.polygons import Polygons
 OUTLINES = (".geojson", ".json")
 MASKS = (".png", ".tif", ".tiff", ".npy")
 Path_ = str | os.PathLike[str]
+MOST_IN_A_TILE = 64_000_000
+"""Pixels of a tile of a mask; of more, a header speaks that is damaged."""
 
 
 def read_objects(
@@ -78,9 +80,15 @@ def _mask(path: Path, shape: tuple[int, ...]) -> Any:
             return np.asarray(_fitting(np.load(path, mmap_mode="r", allow_pickle=False), shape))
         if path.suffix.lower() == ".png":
             return _png(path, shape)
-        with extra("tifffile").TiffFile(path) as file:
+        from clearfold.images.tiff import check_end, open_tiff
+
+        with open_tiff(path) as file:
             page = file.pages[0]
             _fitting(page, shape)
+            segment = max(1, page.tilewidth or 1) * max(1, page.tilelength or 1)
+            if segment > MOST_IN_A_TILE or page.samplesperpixel != 1:
+                raise ObjectsError("its header speaks of tiles or channels that no mask has: it is damaged.")
+            check_end(page)
             return page.asarray()
     except (ObjectsError, MissingExtraError):
         raise
@@ -90,16 +98,12 @@ def _mask(path: Path, shape: tuple[int, ...]) -> Any:
 
 def _png(path: Path, shape: tuple[int, ...]) -> Any:
     """Grey levels, or the places in a palette, are labels; the same in red, green and blue is grey."""
-    from PIL import Image
+    from clearfold.images.pictures import open_picture
 
-    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None  # the size is compared with the image's instead
-    try:
-        with Image.open(path) as picture:
-            if picture.size[::-1] != shape:
-                raise _misfit(picture.size[::-1], shape)
-            values = np.asarray(picture)
-    finally:
-        Image.MAX_IMAGE_PIXELS = limit
+    with open_picture(path, "PNG") as picture:  # only that: of other kinds, some are programs that Pillow would run
+        if picture.size[::-1] != shape:
+            raise _misfit(picture.size[::-1], shape)
+        values = np.asarray(picture)
     if values.ndim == 3:
         colours = values[:, :, : {2: 1, 4: 3}.get(values.shape[2], values.shape[2])]
         if (colours != colours[:, :, :1]).any():

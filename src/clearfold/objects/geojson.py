@@ -89,7 +89,8 @@ def _class_name(properties: dict[str, Any]) -> str:
     """QuPath writes {"name": ...} or {"names": [...]}; others a word."""
     found = properties.get("classification")
     if isinstance(found, dict):
-        found = found.get("name") or ": ".join(map(str, found.get("names") or ()))
+        names = found.get("names")
+        found = found.get("name") or ": ".join(map(str, names if isinstance(names, list) else ()))
     return str(found) if found else ""
 
 

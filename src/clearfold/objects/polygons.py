@@ -9,10 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from clearfold.errors import InputError, ObjectsOutsideWarning, warn
+from clearfold.errors import InputError, ObjectsError, ObjectsOutsideWarning, warn
 from clearfold.objects.collection import Contour, Floats, Kind, Labels, Objects
 
 TOUCHING = 1e-9
+MOST_MEETINGS = 100_000_000
+"""Rows that edges may meet, summed over all edges of a window: each takes some fifty bytes of memory for a moment."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +115,7 @@ def rasterise(rings: Sequence[Sequence[Contour]], shape: tuple[int, int]) -> Lab
     """
     height, width = shape
     labels = np.zeros(shape, dtype=np.int32)
-    closed = [(i, np.vstack([ring, ring[:1]])) for i, own in enumerate(rings) for ring in own]
+    closed = [(i, np.vstack([ring, ring[:1]])) for i, own in enumerate(rings) for ring in own if len(ring)]
     if not closed:
         return labels
     start = np.concatenate([ring[:-1] for _, ring in closed])
@@ -124,6 +126,11 @@ def rasterise(rings: Sequence[Sequence[Contour]], shape: tuple[int, int]) -> Lab
     low, high = np.minimum(start[:, 1], end[:, 1]), np.maximum(start[:, 1], end[:, 1])
     first = np.clip(np.ceil(low - 0.5), 0, height).astype(np.int64)
     count = np.maximum(np.clip(np.ceil(high - 0.5), 0, height).astype(np.int64) - first, 0)
+    if count.sum() > MOST_MEETINGS:
+        raise ObjectsError(
+            f"the outlines meet the rows of the image {count.sum():,} times, as zigzags do; wanted are at most "
+            f"{MOST_MEETINGS:,}. Simplify them, or read the slide in tiles."
+        )
     edge = np.repeat(np.arange(len(start)), count)
     row = _ranges(first, count)
     slope = (end[edge, 0] - start[edge, 0]) / (end[edge, 1] - start[edge, 1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from clearfold.papers.reproduction import Reproduction
 
-EDGES = {"LR": "#222222", "SVM": "#009E73", "RF": "#CC0033", "linear": "#222222"}
-"""Outlines tell the classifiers apart, as in FINE's Fig. 3."""
-FAMILY = {"FINE": "o", "auto": "D", "coordinates": "s", "filter": "^"}
 CLASSES = {"healthy": "#E69F00", "adenomatous": "#56B4E9", "malignant": "#009E73"}
 
 
@@ -32,6 +29,8 @@ def _none(found: Reproduction) -> Iterator[tuple[str, str, Figure]]:
 
 
 def _fine(found: Reproduction) -> Iterator[tuple[str, str, Figure]]:
+    from clearfold.plot import stability_accuracy
+
     for names, what in (
         (("Madelon", "Arcene", "Dexter", "Gisette"), "Fig. 3"),
         (("bladder cores", "WPBC", "WDBC"), "Fig. 4"),
@@ -47,7 +46,7 @@ def _fine(found: Reproduction) -> Iterator[tuple[str, str, Figure]]:
                     "by FINE; diamonds: by clearfold's own ranking; triangles: by filters; squares: embedding vectors, "
                     "which have no Jaccard index and stand at the left edge. Outline: black LR, green SVM, red forest."
                 )
-                yield f"fine-{what[-1]}-{protocol}", caption, auc_against_jaccard(there)
+                yield f"fine-{what[-1]}-{protocol}", caption, stability_accuracy(there)
     for protocol in ("printed", "corrected"):
         curves = found.table(f"WPBC, {protocol}: survival")
         if curves is not None:
@@ -67,58 +66,6 @@ def _survival(curves: pd.DataFrame) -> Figure:
     from clearfold.plot.survival import survival_curves
 
     return _figure(survival_curves(curves, title="risk"))
-
-
-def auc_against_jaccard(tables: dict[str, pd.DataFrame]) -> Figure:
-    """One panel for each set: a point for each method and classifier, a colour for each embedding or filter."""
-    from clearfold.plot import COLOURS, grid
-
-    figure, axes = grid(len(tables), width=3.9, height=3.9)
-    colours = dict(zip(("PCA", "Isomap", "LE", "LLE", "KPCA", "t-test", "Fisher", "Gini"), COLOURS, strict=True))
-    for ax, (name, table) in zip(axes, tables.items(), strict=True):
-        for row in table.to_dict("records"):
-            kind, embedding = _kind(row["method"])
-            x = row["J"] if np.isfinite(_float(row["J"])) else -0.04
-            ax.plot(
-                [x], [row["AUC"]], FAMILY[kind], color=colours[embedding], markeredgecolor=EDGES[row["classifier"]],
-                markeredgewidth=1.3, markersize=7, alpha=0.9,
-            )  # fmt: skip
-        ax.axhline(0.5, color="#B3B3B3", linewidth=1, zorder=0)
-        ax.set_title(name, loc="left")
-        ax.set(xlabel="Jaccard index J", ylabel="AUC")
-        ax.spines[["top", "right"]].set_visible(False)
-    _legend(axes[-1], colours, tables)
-    return figure
-
-
-def _legend(ax: Axes, colours: dict[str, str], tables: dict[str, pd.DataFrame]) -> None:
-    from matplotlib.lines import Line2D
-
-    used = {_kind(method)[1] for table in tables.values() for method in table["method"]}
-    handles: list[Any] = [
-        Line2D(
-            [],
-            [],
-            marker="o" if name in ("PCA", "Isomap", "LE", "LLE", "KPCA") else "^",
-            linestyle="",
-            color=colour,
-            label=name,
-        )
-        for name, colour in colours.items()
-        if name in used
-    ]
-    ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, borderaxespad=0)
-
-
-def _kind(method: str) -> tuple[str, str]:
-    first, _, rest = method.partition(" ")
-    if first in ("FINE", "auto"):
-        return first, rest
-    return ("coordinates", first) if rest == "coordinates" else ("filter", method)
-
-
-def _float(value: Any) -> float:
-    return float("nan") if value is None else float(value)
 
 
 def _vink(found: Reproduction) -> Iterator[tuple[str, str, Figure]]:
@@ -253,16 +200,11 @@ def _bose(found: Reproduction) -> Iterator[tuple[str, str, Figure]]:
 
 
 def _two_maps(table: pd.DataFrame) -> Figure:
-    from clearfold.plot import grid, scatter
+    from clearfold.plot import maps
 
-    methods = list(dict.fromkeys(table["method"]))
-    figure, axes = grid(len(methods), width=4.4, height=3.6)
-    for ax, method in zip(axes, methods, strict=True):
-        part = table[table["method"] == method]
-        scatter(part[["1", "2"]].to_numpy(dtype=float), part["label"].to_numpy(), ax=ax).set_title(method, loc="left")
-        if ax is not axes[-1] and (legend := ax.get_legend()):
-            legend.remove()
-    return figure
+    parts = {str(name): part for name, part in table.groupby("method", sort=False)}
+    label = next(iter(parts.values()))["label"].to_numpy()
+    return maps({name: part[["1", "2"]].to_numpy(dtype=float) for name, part in parts.items()}, label, width=4.4)
 
 
 def precision_against_recall(curves: pd.DataFrame) -> Figure:

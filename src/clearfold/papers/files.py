@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clearfold.papers.claims import number
 from clearfold.papers.pieces import plain, versions
 from clearfold.papers.reproduction import Reproduction
-from clearfold.table import atomic_write
-
-if TYPE_CHECKING:
-    import pandas as pd
+from clearfold.table import atomic_write, copies
+from clearfold.table.copies import slug, write_copies
 
 LONG = ("precision and recall", "embeddings", "first retrieved", "survival", "every seed")
 """Tables that are drawn, not read: they are written as files but are no part of the summary."""
@@ -23,10 +20,10 @@ def write_tables(found: Reproduction, folder: Path) -> list[Path]:
     """claims.* and tables/*, each as .csv, .json and .md; summary.json has what the documentation shows."""
     tables = folder / "tables"
     tables.mkdir(parents=True, exist_ok=True)
-    written = _write_all(found.claims, folder / "claims")
+    written = write_copies(found.claims, folder / "claims")
     for one in found.done:
         for title, table in one.findings.tables.items():
-            written += _write_all(table.drop(columns=["picture", "outline"], errors="ignore"), tables / slug(title))
+            written += write_copies(table.drop(columns=["picture", "outline"], errors="ignore"), tables / slug(title))
     with atomic_write(folder / "summary.json") as temporary:
         temporary.write_text(json.dumps(summary(found), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return [*written, folder / "summary.json"]
@@ -77,34 +74,6 @@ def rounded(value: Any) -> Any:
     return value
 
 
-def slug(title: str) -> str:
-    """A title as the name of a file."""
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
-def _write_all(table: pd.DataFrame, path: Path) -> list[Path]:
-    records = plain(table.astype(object).where(table.notna(), None).to_dict("records"))
-    texts = {
-        ".csv": table.to_csv(index=False, lineterminator="\n"),
-        ".json": json.dumps(records, indent=1, ensure_ascii=False) + "\n",
-        ".md": markdown(list(map(str, table.columns)), table.to_numpy().tolist()),
-    }
-    for suffix, text in texts.items():
-        with atomic_write(path.with_name(path.name + suffix)) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    return [path.with_name(path.name + suffix) for suffix in texts]
-
-
 def markdown(columns: list[str], rows: list[list[Any]]) -> str:
-    """A table of Markdown; bars in cells are kept from ending them."""
-    lines = [columns, ["---"] * len(columns), *([cell(value) for value in row] for row in rows)]
-    return "".join("| " + " | ".join(text.replace("|", "\\|") for text in line) + " |\n" for line in lines)
-
-
-def cell(value: Any) -> str:
-    """A dash for nothing, a number as figures are written, text as it is."""
-    if value is None or value != value:
-        return "–"
-    if isinstance(value, float):
-        return number(value)
-    return " ".join(str(value).split())
+    """A table of Markdown with numbers as figures are written."""
+    return copies.markdown(columns, rows, number)

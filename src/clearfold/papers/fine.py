@@ -12,7 +12,7 @@ import numpy as np
 
 from clearfold.embedding import PCA, Isomap, LaplacianEigenmap, LocallyLinearEmbedding
 from clearfold.evaluate import Protocol, ProtocolResult, run
-from clearfold.papers import cohorts, fine_claims
+from clearfold.papers import as_printed, cohorts, fine_claims
 from clearfold.papers.claims import Figure, mean_figure
 from clearfold.papers.pieces import Findings, Piece
 from clearfold.papers.rounds import (
@@ -146,7 +146,8 @@ def pieces(*, quick: bool = False) -> list[Piece]:
             title = cohorts.TITLES[name]
             found.append(Piece(f"fine-{name}-{protocol}", "fine", pathology, settings, title, cost=1.2 * few))
     settings = {"n_permutations": 99 if quick else 999}
-    return [*found, Piece("fine-survival", "fine", survival, settings, "WPBC", cost=20)]
+    found.append(Piece("fine-survival", "fine", survival, settings, "WPBC", cost=30 if quick else 270))
+    return [*found, Piece("fine-formulas", "fine", as_printed.fine_formulas, {"n_neighbors": 10}, "WDBC", cost=2)]
 
 
 def challenge(dataset: str, protocol: str, n_rounds: int, n_stable: int) -> Findings:

@@ -19,7 +19,7 @@ from clearfold.embedding.affinity import exponential
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import ClearfoldWarning
 from clearfold.evaluate import retrieval
-from clearfold.papers import glands
+from clearfold.papers import as_printed, glands
 from clearfold.papers.claims import ALIKE, Above, All, Between, Claim, Figure, alike, mean_figure
 from clearfold.papers.pieces import Findings, Piece
 
@@ -31,7 +31,7 @@ DEPARTURES = (
     "Eq. 2 misses the query's degree; as printed, training samples do not return to their places. We divide by it.",
     "Eq. 4 sets far distances to 0, which makes far samples the most alike; we set their affinity to 0.",
     "Table 1 prints the silhouette with sums instead of means, which is negative on noise with unequal classes; we use "
-    "means. `printed_silhouette` is the printed one.",
+    "means. `as_printed.printed_silhouette` is the printed one.",
     "A query has no label of its own; a training sample shown again gets its stored coordinates.",
     "Neighbourhood and bandwidth are 'determined empirically'; we show two settings.",
     "The approximation error is given relative to the affinities it approximates; the printed one is divided by the "
@@ -179,14 +179,6 @@ def affinity(X: Matrix, setting: str = "wide") -> Matrix:
     return np.where(distances < radius, exponential(np.square(distances), bandwidth, 1.0), 0.0)
 
 
-def printed_silhouette(coordinates: Matrix, labels: Any) -> float:
-    """Mean of (G - C) / max(C, G) with sums of distances to the own class (C) and to all others (G), as printed."""
-    distances = cdist(coordinates, coordinates)
-    same = np.equal.outer(labels, labels)
-    own, other = (distances * same).sum(axis=1), (distances * ~same).sum(axis=1)
-    return float(np.mean((other - own) / np.maximum(own, other)))
-
-
 # Reproduction -----------------------------------------------------------------------------------------------
 
 ROLL = "Swiss roll"
@@ -248,7 +240,8 @@ def pieces(*, quick: bool = False) -> list[Piece]:
         for name in SETTINGS
     ]  # fmt: skip
     error = Piece("ose-ssl-roll-error", "ose-ssl", errors, {"n_samples": 1000, "seeds": 3}, ROLL, cost=8)
-    return [*rolls, error, *glands.pieces(quick=quick)]
+    formulas = Piece("ose-ssl-formulas", "ose-ssl", as_printed.ose_ssl_formulas, {"n_samples": 1000}, ROLL, cost=5)
+    return [*rolls, error, formulas, *glands.pieces(quick=quick)]
 
 
 def figure_1(setting: str, seeds: int, training: list[float], labelled: list[float]) -> Findings:

@@ -1,6 +1,6 @@
 """The measured tables of the documentation: written between markers from a summary, never by hand.
 
-`python -m clearfold.papers.pages docs/papers/results/quick.json docs/papers.md docs/papers/*.md` rewrites what stands
+`python -m clearfold.papers.pages docs/papers/results/full.json docs/papers.md docs/papers/*.md` rewrites what stands
 between
 
     <!-- begin claims fine -->      the claims of a paper with verdicts

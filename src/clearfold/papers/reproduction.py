@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clearfold.cluster import parallel, unseen
 from clearfold.errors import InputError, MissingExtraError
 from clearfold.papers import bose, fine, ose_ssl, rve, vink
 from clearfold.papers.claims import Claim, Figure, Verdict, judge
@@ -96,7 +97,7 @@ def carried_out(
     work: Iterable[Piece], home: Path, n_jobs: int, progress: Progress | None
 ) -> tuple[list[Done], dict[str, str]]:
     """Results of all pieces in their order, and for each that has no data the reason."""
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
     work = list(work)
     results: dict[str, Done | str] = {}
@@ -105,10 +106,10 @@ def carried_out(
             results[piece.name] = found
             _tell(progress, piece.name, len(results), len(work))
     left = sorted((piece for piece in work if piece.name not in results), key=lambda piece: -piece.cost)
-    parallel = Parallel(n_jobs=min(n_jobs, max(1, len(left))), return_as="generator_unordered", batch_size=1)
+    run = parallel(min(n_jobs, max(1, len(left))), return_as="generator_unordered", batch_size=1)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "A worker stopped", UserWarning)  # a fresh one takes its place
-        for name, result in parallel(delayed(_attempt)(piece, home) for piece in left):
+        for name, result in run(delayed(_attempt)(piece, home.absolute()) for piece in left):
             results[name] = result
             _tell(progress, name, len(results), len(work))
     done = [result for piece in work if isinstance(result := results[piece.name], Done)]
@@ -118,6 +119,8 @@ def carried_out(
 def _attempt(piece: Piece, home: Path) -> tuple[str, Done | str]:
     from clearfold.datasets import DatasetMissingError
 
+    if reason := unseen(home):  # the piece writes its file itself
+        raise InputError(reason)
     try:
         return piece.name, carry_out(piece, home)
     except (DatasetMissingError, MissingExtraError) as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clearfold.evaluate.protocol import Protocol, ProtocolResult, _draw
+from clearfold.evaluate.protocol import Protocol, ProtocolResult, draw
 from clearfold.importance.outcome import read_outcome
 from clearfold.importance.rounds import read_patients
 from clearfold.papers.claims import Figure, jaccard_figure, mean_figure
@@ -95,4 +95,4 @@ def drawn(y: Any, protocol: Protocol, *, groups: Any = None, seed: int = 0) -> l
     outcome = read_outcome(np.asarray(y), len(y))
     codes = read_patients(groups, outcome, len(y)).codes
     seeds = np.random.SeedSequence(seed).spawn(protocol.n_rounds)
-    return [_draw(outcome, codes, protocol, np.random.default_rng(one)).tolist() for one in seeds]
+    return [draw(outcome, codes, protocol, np.random.default_rng(one)).tolist() for one in seeds]

@@ -8,10 +8,11 @@ when colours recur.
 from clearfold.plot.curves import curve, lines
 from clearfold.plot.files import PICTURES, grid, save, to_svg
 from clearfold.plot.overlay import heat_map, overlay
-from clearfold.plot.points import scatter
+from clearfold.plot.points import maps, scatter
 from clearfold.plot.ranking import family_bars, importance_bars, rank_table
 from clearfold.plot.retrieval import pictures, precision_recall
 from clearfold.plot.saliency import region_map, saliency_bars, saliency_figure
+from clearfold.plot.stability import stability_accuracy
 from clearfold.plot.style import COLOURS, GREY, INK, STYLES
 from clearfold.plot.survival import survival_curves
 
@@ -27,6 +28,7 @@ __all__ = [
     "heat_map",
     "importance_bars",
     "lines",
+    "maps",
     "overlay",
     "pictures",
     "precision_recall",
@@ -36,6 +38,7 @@ __all__ = [
     "saliency_figure",
     "save",
     "scatter",
+    "stability_accuracy",
     "survival_curves",
     "to_svg",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -9,10 +10,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from clearfold.errors import InputError
+from clearfold.plot.files import grid
 from clearfold.plot.style import COLOURS, GREY, INK, OTHERS, STYLES, Style, axes, legend_beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -51,6 +54,27 @@ def scatter(
     else:
         ax.set_yticks([])
     return ax
+
+
+def maps(
+    coordinates: Mapping[str, Any],
+    label: ArrayLike | pd.Series[Any] | None = None,
+    *,
+    placed: Mapping[str, Any] | None = None,
+    label_placed: ArrayLike | None = None,
+    width: float = 5.2,
+) -> Figure:
+    """The same samples on several maps (name -> coordinates) side by side, one legend for all.
+
+    placed : name -> coordinates of samples that came after the fit, with `label_placed`
+    """
+    figure, panels = grid(len(coordinates), width=width, height=0.84 * width)
+    for ax, (name, of) in zip(panels, coordinates.items(), strict=True):
+        later = None if placed is None else (placed[name], label_placed)
+        scatter(of, label, ax=ax, placed=later).set_title(name, loc="left", parse_math=False)
+        if ax is not panels[-1] and (legend := ax.get_legend()):
+            legend.remove()
+    return figure
 
 
 def _points(coordinates: Any) -> Floats:

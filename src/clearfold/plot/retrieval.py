@@ -39,20 +39,28 @@ def precision_recall(curves: Mapping[str, pd.DataFrame], *, first: str, chance: 
     return ax
 
 
-def pictures(hits: Sequence[Any], *, columns: int = 5) -> Figure:
-    """Thumbnails of hits in rows, each under its place, name and label."""
+def pictures(hits: Sequence[Any], *, query: Any = None, columns: int = 5) -> Figure:
+    """Thumbnails of hits in rows, each under its place, name and label; before them the query, if one is given."""
+    from matplotlib.figure import Figure
+
+    shown = [
+        *([("query", query)] if query is not None else []),
+        *((f"{i}.", hit) for i, hit in enumerate(hits, start=1)),
+    ]
+    rows, width = -(-len(shown) // columns), min(columns, len(shown))
+    figure = Figure(figsize=(1.9 * width, 2.25 * rows), layout="constrained")
+    for place, (word, case) in enumerate(shown, start=1):
+        _picture(figure.add_subplot(rows, width, place), case, word)
+    return figure
+
+
+def _picture(ax: Axes, case: Any, word: str) -> None:
     import io
 
-    from matplotlib.figure import Figure
     from PIL import Image
 
-    rows = -(-len(hits) // columns)
-    figure = Figure(figsize=(1.9 * min(columns, len(hits)), 2.25 * rows), layout="constrained")
-    for place, hit in enumerate(hits, start=1):
-        ax = figure.add_subplot(rows, min(columns, len(hits)), place)
-        with Image.open(io.BytesIO(hit.thumbnail)) as picture:
-            ax.imshow(picture.convert("RGB"))
-        label = "no label" if hit.label is None else str(hit.label)
-        ax.set_title(f"{place}. {hit.case_id[:18]}\n{label[:22]}", fontsize=8, parse_math=False)
-        ax.set_axis_off()
-    return figure
+    with Image.open(io.BytesIO(case.thumbnail)) as picture:
+        ax.imshow(picture.convert("RGB"))
+    label = "no label" if case.label is None else str(case.label)
+    ax.set_title(f"{word} {case.case_id[:18]}\n{label[:22]}", fontsize=8, parse_math=False)
+    ax.set_axis_off()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clearfold.errors import InputError
-from clearfold.plot.style import COLOURS, INK, SOFT, axes
+from clearfold.plot.style import COLOURS, INK, SOFT, axes, legend_beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ def survival_curves(
     missing = [name for name in COLUMNS if name not in curves.columns]
     if missing:
         raise InputError(f"The curves have no column {', '.join(missing)}. Give `.curves` of a Kaplan-Meier result.")
-    ax = axes(ax, (6.8, 4.8))
+    ax = axes(ax, (7.4, 4.8))
     names = list(dict.fromkeys(curves["group"]))
     for number, name in enumerate(names):
         part, colour = curves[curves["group"] == name], COLOURS[number % len(COLOURS)]
@@ -38,9 +38,7 @@ def survival_curves(
         ax.plot(lost["time"], lost["survival"], "|", color=colour, markersize=6, markeredgewidth=1)
     ax.set(ylabel="share without event", ylim=(0, 1.02), xlim=(0, float(curves["time"].max()) * 1.01))
     ax.set_xlabel("time")
-    legend = ax.legend(title=title, loc="lower right", frameon=False, alignment="left")
-    for label in [legend.get_title(), *legend.get_texts()]:
-        label.set_parse_math(False)
+    legend_beside(ax, title)
     if text:
         ax.text(0.03, 0.05, text, transform=ax.transAxes, va="bottom", color=INK, parse_math=False)
     _numbers_at_risk(ax, curves, names)

@@ -16,6 +16,7 @@ from clearfold.retrieval.background import background_of, owner
 from clearfold.retrieval.explaining import Explainer
 from clearfold.retrieval.results import Answer, Hit
 from clearfold.retrieval.units import length_unit
+from clearfold.table.frames import as_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,6 +114,7 @@ def _labels(hits: tuple[Hit, ...], chances: Mapping[Any, int]) -> pd.DataFrame:
 
 def as_query(archive: Any, query: Any) -> Query:
     """A row of features from whatever came."""
+    query = as_frame(query)
     if isinstance(query, str) and query in archive:
         return _stored(archive, query)
     if isinstance(query, str | os.PathLike):

@@ -33,11 +33,14 @@ from clearfold.saliency.trust import (
     warn_refused,
 )
 from clearfold.saliency.voronoi import Partitions, nearest_site, quantised_sites
+from clearfold.selection.columns import mean_and_deviation
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PLACEMENTS = ("labels", "plain")
+FARTHEST = 1e140
+"""Standard deviations from the mean; squares of more could not be added up."""
 
 
 @dataclass(frozen=True)
@@ -223,15 +226,23 @@ class VoronoiSaliency(BaseEstimator):  # type: ignore[misc]
         raise AssertionError("one site has all samples, of both classes")
 
     def _learn_scale(self, X: Matrix) -> Matrix:
-        self._mean = X.mean(axis=0)
-        deviation = X.std(axis=0)
-        varies = deviation > 1e-12 * np.maximum(np.abs(X).max(axis=0), 1e-300)
-        if not varies.any():
+        self._mean, deviation = mean_and_deviation(X)
+        if not deviation.any():
             raise InputError(
                 "all features are constant: there is nothing to rank. Check that X holds features that vary."
             )
-        self._scale = np.where(varies, deviation if self.standardize else 1.0, np.inf)
-        return (X - self._mean) / self._scale
+        if not self.standardize and not 1 / FARTHEST < deviation.max() < FARTHEST:
+            raise InputError(
+                f"features with a standard deviation of up to {deviation.max():.3g} came; their squares cannot be "
+                "computed. Set standardize=True, or give features in other units."
+            )
+        self._scale = np.where(deviation > 0, deviation if self.standardize else 1.0, np.inf)
+        return self._scaled(X)
+
+    def _scaled(self, X: Matrix) -> Matrix:
+        """In units of the fitted samples; what lies beyond any of them stays where distances can be computed."""
+        with np.errstate(over="ignore"):
+            return np.clip((X - self._mean) / self._scale, -FARTHEST, FARTHEST)
 
     def _tabulate(self, X: Matrix, outcome: Outcome) -> None:
         names = [str(n) for n in getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])]
@@ -284,7 +295,7 @@ class VoronoiSaliency(BaseEstimator):  # type: ignore[misc]
         """For each new sample its memberships within one label, and the first region of that label."""
         check_is_fitted(self, "regions_")
         X = checked(self, X, reset=False)
-        X = (np.asarray(X.toarray() if hasattr(X, "toarray") else X) - self._mean) / self._scale
+        X = self._scaled(np.asarray(X.toarray() if hasattr(X, "toarray") else X))
         asked = self._which(X, label)
         tables = {number: self._questions[number].ensemble.memberships(X) for number in set(asked)}
         return [tables[number][row] for row, number in enumerate(asked)], [int(self._first[k]) for k in asked]

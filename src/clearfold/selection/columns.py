@@ -16,6 +16,8 @@ VARIANCE_FLOOR = 1e-12
 """A variance within classes counts as at least this share of the total, so that no value is infinite."""
 REDUNDANCY_FLOOR = 1e-3
 """A mean correlation counts as at least this much, so that relevance is never divided by about nothing."""
+CONSTANT = 1e-13
+"""Columns that differ by no more than this share of their size are constant."""
 BLOCK = 1024
 """Columns worked on at a time."""
 
@@ -107,14 +109,30 @@ def relevant_first(relevance: Values, unit: Values, n_features: int) -> list[int
 
 def _levelled(block: Values) -> Values:
     """Columns around 0, a constant one exactly 0; scaled by powers of two, so that squares stay in range."""
-    x = _scaled(block)
-    x = _scaled(x - x[0])
+    x = in_range(block)
+    x = in_range(x - x[0])
     return np.asarray(x - x.mean(axis=0), dtype=float)
 
 
-def _scaled(block: Values) -> Values:
-    _, exponent = np.frexp(np.abs(block).max(axis=0))
-    return np.asarray(np.ldexp(block, -exponent), dtype=float)
+def in_range(table: Values) -> Values:
+    """Columns times powers of two, largest modulus 1/2 to 1: no digit is lost, and no square leaves the range."""
+    return np.asarray(np.ldexp(table, -binary_exponent(table)), dtype=float)
+
+
+def binary_exponent(table: Values) -> NDArray[np.intc]:
+    """e of each column, its largest modulus from 2^(e-1) to 2^e."""
+    return np.frexp(np.abs(table).max(axis=0))[1]
+
+
+def mean_and_deviation(table: Values) -> tuple[Values, Values]:
+    """Mean and standard deviation of each column, of any size; 0 where a column is constant up to rounding."""
+    exponent = binary_exponent(table)
+    x = np.ldexp(table, -exponent)
+    mean, largest = x.mean(axis=0), np.abs(x).max(axis=0)
+    x -= mean
+    constant = np.abs(x).max(axis=0) <= CONSTANT * largest
+    deviation = np.where(constant, 0.0, np.sqrt(np.square(x).mean(axis=0)))
+    return np.ldexp(mean, exponent), np.ldexp(deviation, exponent)
 
 
 def _unit(block: Values) -> Values:
@@ -141,6 +159,19 @@ def _blocks(X: Any) -> Iterable[Values]:
 def by_block(X: Any, function: Callable[[Values], Values]) -> Values:
     """A function of dense blocks of columns, over all columns."""
     return np.concatenate([function(block) for block in _blocks(X)])
+
+
+def orders(X: Any) -> Values:
+    """The place of each value among the distinct ones of its column: all that a tree sees of it."""
+
+    def places(block: Values) -> Values:
+        rising = np.sort(block, axis=0)
+        steps = np.vstack([np.zeros(block.shape[1]), np.cumsum(rising[1:] > rising[:-1], axis=0)])
+        result = np.empty_like(block)
+        np.put_along_axis(result, np.argsort(block, axis=0, kind="stable"), steps, axis=0)
+        return result
+
+    return np.hstack([places(block) for block in _blocks(X)])
 
 
 def unit_columns(X: Any) -> Values:

@@ -24,6 +24,7 @@ from clearfold.selection.columns import (
     by_block,
     correlation_with,
     fisher_two,
+    orders,
     relevant_first,
     steady,
     unit_columns,
@@ -102,14 +103,18 @@ def mrmr(X: Table, y: Labels, *, n_features: int = 50) -> Values:
 
 
 def forest(X: Table, y: Labels, *, n_trees: int = 100, random_state: int | RandomState | None = None) -> Values:
-    """Mean decrease in impurity over a random forest (of variance, when y is an outcome); sums to 1."""
+    """Mean decrease in impurity over a random forest (of variance, when y is an outcome); sums to 1.
+
+    Trees get the order of the values, which is all they use: as single floats, large ones would overflow and near ones
+    be equal. Here sparse X becomes dense as a whole.
+    """
     X, y = checked(X, y)
     if _is_outcome(y):
         trees = RandomForestRegressor(n_estimators=n_trees, max_features="sqrt", random_state=random_state)
-        return np.asarray(trees.fit(X, y).feature_importances_, dtype=float)
+        return np.asarray(trees.fit(orders(X), y).feature_importances_, dtype=float)
     X, codes, _ = _labelled(X, y)
     trees = RandomForestClassifier(n_estimators=n_trees, random_state=random_state)
-    return np.asarray(trees.fit(X, codes).feature_importances_, dtype=float)
+    return np.asarray(trees.fit(orders(X), codes).feature_importances_, dtype=float)
 
 
 FILTERS: dict[str, Callable[..., Values]] = {
@@ -144,7 +149,8 @@ def checked(X: Any, y: Any, estimator: BaseEstimator | None = None) -> tuple[Any
     """Finite numbers and a label or outcome for each row; an estimator remembers the features' names."""
     rules = {"accept_sparse": ["csr", "csc"], "dtype": np.float64}
     try:
-        X, y = validate_data(estimator, X, y, **rules) if estimator else check_X_y(X, y, **rules)
+        with np.errstate(invalid="ignore"):  # to find what is not finite, scikit-learn adds up numbers of any size
+            X, y = validate_data(estimator, X, y, **rules) if estimator else check_X_y(X, y, **rules)
     except ValueError as error:
         raise InputError(
             f"X and y cannot be used: {error}\nWanted: finite numbers, samples in rows, and one label or "

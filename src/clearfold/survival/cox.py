@@ -13,9 +13,12 @@ from clearfold.embedding import Isomap
 from clearfold.embedding.spectral import Matrix
 from clearfold.errors import ConvergenceError, InputError
 from clearfold.importance import EmbeddingImportance
+from clearfold.selection.columns import mean_and_deviation
 from clearfold.survival.times import read_samples, read_times
 
 MAX_STEPS = 100
+FARTHEST = 1e140
+"""Standard deviations from the mean; squares of more could not be added up."""
 
 
 class CoxRisk(BaseEstimator):  # type: ignore[misc]
@@ -87,12 +90,12 @@ class _Scale:
 
     @classmethod
     def of(cls, X: Matrix) -> _Scale:
-        spread = X.std(axis=0)
-        constant = spread <= 1e-12 * np.abs(X).max(axis=0)
-        return cls(X.mean(axis=0), np.where(constant, np.inf, spread))  # a constant feature says nothing of new rows
+        mean, spread = mean_and_deviation(X)
+        return cls(mean, np.where(spread > 0, spread, np.inf))  # a constant feature says nothing of new rows
 
     def __call__(self, X: Matrix) -> Matrix:
-        return np.asarray((X - self.mean) / self.spread)
+        with np.errstate(over="ignore"):
+            return np.clip((X - self.mean) / self.spread, -FARTHEST, FARTHEST)
 
 
 def ridge_cox(Z: Matrix, time: Matrix, event: Any, penalizer: float) -> Matrix:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
+from clearfold.cluster import parallel
 from clearfold.embedding.spectral import Matrix
 from clearfold.embedding.threads import few_threads
 from clearfold.errors import InputError
@@ -167,11 +168,7 @@ class _Scene:
         return _Judged(risk, group, fold, labels, z, concordance(time, event, risk, fold))
 
     def _split(self, parts: StratifiedKFold, event: Any) -> Any:
-        import warnings
-
-        with warnings.catch_warnings():  # fewer censored patients than folds are no harm
-            warnings.simplefilter("ignore", UserWarning)
-            return list(parts.split(np.zeros((len(event), 1)), event))
+        return list(parts.split(np.zeros((len(event), 1)), event))
 
     def _risks(self, train: Any, test: Any, time: Matrix, event: Any) -> tuple[Matrix, Matrix]:
         rows, others = np.flatnonzero(np.isin(self.codes, train)), np.flatnonzero(np.isin(self.codes, test))
@@ -236,7 +233,7 @@ def _null(scene: _Scene, time: Matrix, event: Any, count: int, seed: int, n_jobs
         return judged.z, judged.concordance
 
     seeds = np.random.SeedSequence(seed).spawn(count)
-    return np.array(Parallel(n_jobs=n_jobs)(delayed(once)(one) for one in seeds), dtype=float).reshape(-1, 2)
+    return np.array(parallel(n_jobs)(delayed(once)(one) for one in seeds), dtype=float).reshape(-1, 2)
 
 
 def _result(

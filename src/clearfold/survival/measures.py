@@ -37,7 +37,7 @@ def concordance(time: Matrix, event: Any, risk: Matrix, fold: Any = None) -> flo
     """Share of comparable pairs in which the earlier event had the higher risk; equal risks count one half.
 
     A pair is comparable if the earlier time is an event, or the times are equal and only one of them is. With folds
-    only pairs within a fold are compared: risks of different models have no common scale.
+    only pairs within a fold are compared: risks of different models have no common scale. NaN without any pair.
     """
     time, event, risk = np.asarray(time), np.asarray(event), np.asarray(risk)
     pairs = _pairs(time, event, risk, _folds(fold, len(time)))

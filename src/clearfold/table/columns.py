@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from clearfold.errors import TableError
+from clearfold.table.frames import as_frame
 
 IDS = ("case_id", "patient_id", "slide_id")
 ROLES = (*IDS, "label", "time", "event")
@@ -29,6 +30,7 @@ class Content:
 
 def flat(frame: pd.DataFrame) -> pd.DataFrame:
     """Text names without duplicates, rows counted from 0; an index that says something becomes a column."""
+    frame = as_frame(frame)
     index = frame.index
     if index.nlevels > 1 or any(index.names) or not pd.api.types.is_integer_dtype(index.dtype):
         spare = "case_id" if index.is_unique and "case_id" not in frame.columns else "index"
@@ -80,7 +82,7 @@ def _why_not_numeric(column: pd.Series[Any]) -> str:
     """Say `text`, or which few cells keep a column of numbers from being a feature."""
     if not pd.api.types.is_object_dtype(column.dtype) and not pd.api.types.is_string_dtype(column.dtype):
         return str(column.dtype)
-    wrong = column.notna() & pd.to_numeric(column.astype(object), errors="coerce").isna()
+    wrong = column.notna() & _coerced(column).isna()
     if 0 < wrong.sum() < 0.5 * column.notna().sum():
         return f"text in {wrong.sum()} of {len(column)} cells, such as {column[wrong].iloc[0]!r}"
     return "text"
@@ -88,9 +90,9 @@ def _why_not_numeric(column: pd.Series[Any]) -> str:
 
 def present(name: str, frame: pd.DataFrame, wanted_for: str) -> str:
     """The name, when it is that of a column; else an error with the nearest names."""
-    columns = [str(column) for column in frame.columns]
-    if name in columns:
+    if isinstance(name, str) and name in frame.columns:
         return name
+    columns = [str(column) for column in frame.columns]
     lowered = {column.lower(): column for column in reversed(columns)}
     close = [lowered[match] for match in difflib.get_close_matches(str(name).lower(), lowered, n=3)]
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
@@ -132,7 +134,14 @@ def check_features(frame: pd.DataFrame, features: list[str], reasons: Mapping[st
 
 
 def check_roles(frame: pd.DataFrame, roles: Mapping[str, str]) -> None:
-    """Case ids are unique, times are not negative, events are 0 or 1."""
+    """Every cell is one value; case ids are unique, times are not negative, events are 0 or 1."""
+    for role, name in roles.items():
+        nested = [cell for cell in frame[name] if not _single(cell)] if frame[name].dtype == object else []
+        if nested:
+            raise TableError(
+                f"Column {name!r} ({role}) holds {type(nested[0]).__name__} such as {str(nested[0])[:60]}; wanted is "
+                "one text or number in each cell."
+            )
     if "case_id" in roles:
         ids = frame[roles["case_id"]]
         if ids.isna().any():
@@ -151,8 +160,13 @@ def check_roles(frame: pd.DataFrame, roles: Mapping[str, str]) -> None:
             )
 
 
+def _single(cell: Any) -> bool:
+    """Whether this is one value, and not several."""
+    return bool(pd.api.types.is_scalar(cell)) and not isinstance(cell, memoryview)
+
+
 def _numbers(column: pd.Series[Any], role: str, wanted: str) -> pd.Series[float]:
-    values = pd.to_numeric(column.astype(object), errors="coerce")
+    values = _coerced(column)
     wrong = column[column.notna() & values.isna()]
     if len(wrong):
         raise TableError(
@@ -160,6 +174,21 @@ def _numbers(column: pd.Series[Any], role: str, wanted: str) -> pd.Series[float]
             f"Turn it into numbers, or pass ignore=[{column.name!r}] to leave it out."
         )
     return values
+
+
+def _coerced(column: pd.Series[Any]) -> pd.Series[float]:
+    """Numbers of a column of anything; NaN where a cell is none, or is too large to be one."""
+    try:
+        return pd.to_numeric(column.astype(object), errors="coerce")
+    except (TypeError, ValueError, OverflowError):  # lists, and whole numbers beyond every float
+        return column.map(_float).astype(float)
+
+
+def _float(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
 
 
 def no_duplicates(names: Sequence[Any], what: str) -> None:

@@ -131,7 +131,7 @@ def _numeric_columns(frame: pd.DataFrame) -> dict[str, str]:
 @contextmanager
 def atomic_write(path: PathLike) -> Iterator[Path]:
     """A temporary path beside `path` to write to; it takes its place at the end, or vanishes on failure."""
-    path = Path(path).resolve()
+    path = _resolved(Path(path))
     if path.is_dir():
         raise TableError(f"{path} is a folder. Give the name of a file to write.")
     if not path.parent.is_dir():
@@ -146,3 +146,14 @@ def atomic_write(path: PathLike) -> Iterator[Path]:
         raise TableError(f"{path} could not be written: {error.strerror or error}.") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _resolved(path: Path) -> Path:
+    """The file that a link leads to."""
+    try:
+        found = path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise TableError(f"{path} could not be written: its links go round, or it has an impossible name.") from error
+    if found.is_symlink():
+        raise TableError(f"{path} could not be written: its links go round.")
+    return found

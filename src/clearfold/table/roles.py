@@ -23,6 +23,7 @@ from clearfold.table.columns import (
     present,
     without_use,
 )
+from clearfold.table.frames import as_frame
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Table:
         **roles: str | None,
     ) -> Table:
         """Check a frame and say which column is what; `features`, if given, are the only ones."""
+        frame = as_frame(frame)
         given = {str(name) for name in frame.columns}
         frame = flat(frame)
         ignore = [ignore] if isinstance(ignore, str) else list(ignore)
@@ -80,12 +82,14 @@ class Table:
             present(name, frame, "ignore")
         taken = find_roles(frame, roles, ignore)
         reasons = without_use(frame, taken, ignore)
-        reasons |= {str(name): "the index" for name in frame.columns if name not in {*given, *taken.values()}}
+        known = {*given, *taken.values()}
+        reasons |= {str(name): "the index" for name in frame.columns if name not in known}
         used = {*reasons, *taken.values()}
         kept = [str(name) for name in frame.columns if name not in used]
         if features is not None:
             asked = [declared(name, frame, reasons, taken) for name in features]
-            reasons |= {name: "not among the features" for name in kept if name not in set(asked)}
+            wanted = set(asked)
+            reasons |= {name: "not among the features" for name in kept if name not in wanted}
             kept = asked
         check_features(frame, kept, reasons)
         check_roles(frame, taken)
@@ -139,8 +143,8 @@ class Table:
             raise TableError(f"max_missing={max_missing} came; wanted is a share from 0 to 1, such as 0.05.")
         missing = self.frame[self.features].isna()
         share = missing.mean()
-        gone = [str(name) for name in share.index[share > max_missing]]
-        kept = {name: group for name, group in self.families.items() if name not in set(gone)}
+        gone = dict.fromkeys(str(name) for name in share.index[share > max_missing])
+        kept = {name: group for name, group in self.families.items() if name not in gone}
         whole = ~missing[list(kept)].any(axis=1)
         if not kept or not whole.any():
             raise TableError(
@@ -148,7 +152,7 @@ class Table:
                 f"features with more than {max_missing:.0%} missing values and then incomplete samples. "
                 "Give another max_missing, or fill the missing values before reading the table."
             )
-        frame = self.frame.loc[whole].drop(columns=gone)
+        frame = self.frame.loc[whole].drop(columns=list(gone))
         return replace(self, frame=frame, families=kept, dropped=Dropped(tuple(gone), int(len(whole) - whole.sum())))
 
     def __len__(self) -> int:

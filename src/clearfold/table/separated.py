@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import IO, Any, Literal, cast
 import pandas as pd
 
 from clearfold.errors import TableError
+from clearfold.table.bounds import Bounded
 from clearfold.table.columns import Content, no_duplicates, numeric
 from clearfold.table.roles import Table
 
@@ -33,7 +35,7 @@ UNNAMED = re.compile(r"|Unnamed: \d+")
 def read_separated(path: Path, text: set[str], separator: str) -> Content:
     """Every column; those named in `text` stay text."""
     try:
-        header = _check_csv(path, separator)
+        header, rows = _check_csv(path, separator)
         frame = pd.read_csv(
             path,
             sep=separator,
@@ -44,17 +46,27 @@ def read_separated(path: Path, text: set[str], separator: str) -> Content:
             na_values=MISSING,
             low_memory=False,
         )
+    except TableError:
+        raise
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise TableError(f"byte {byte:#x} is not UTF-8 text. Save the file as UTF-8.") from error
-    except (csv.Error, pd.errors.ParserError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (csv.Error, ValueError, OverflowError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TableError(f"the file is damaged ({error}). Write it again.") from error
+    if len(header) != len(frame.columns) or rows != len(frame):  # stray quotes, lone \r, NUL: two readers, two tables
+        raise TableError(
+            f"its {rows} rows and {len(header)} columns can also be read as {len(frame)} and {len(frame.columns)}: a "
+            "quote, a line end or a zero byte is where none belongs. Save the file again."
+        )
     unnamed = tuple(str(name) for name, raw in zip(frame.columns, header, strict=True) if UNNAMED.fullmatch(raw))
     return Content(_without_guard(frame), unnamed=unnamed)
 
 
-def _check_csv(path: Path, separator: str) -> list[str]:
-    """The raw header, once every row has as many cells as it names (pandas mends both faults in silence)."""
+def _check_csv(path: Path, separator: str) -> tuple[list[str], int]:
+    """The raw header and the number of rows, once every row has as many cells as the header names.
+
+    pandas mends both faults in silence.
+    """
     with _open_text(path) as lines:
         rows = csv.reader(lines, delimiter=separator)
         header = next(filter(None, rows), [])
@@ -64,18 +76,21 @@ def _check_csv(path: Path, separator: str) -> list[str]:
         other = next((mark for mark in ";\t," if mark in "".join(header)), None)
         if len(header) == 1 and other:
             raise TableError(f"cells seem separated by {other!r}; wanted is {separator!r}. Save the file again.")
+        count = 0
         for row in rows:
+            count += bool(row)
             if row and len(row) != len(header):
                 raise TableError(
                     f"line {rows.line_num} has {len(row)} cells but the header names {len(header)} columns. "
                     "Quote cells that hold the separator, or mend that line."
                 )
-    return header
+    return header, count
 
 
 def _open_text(path: Path) -> IO[str]:
     if path.name.lower().endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+        unpacked = io.BufferedReader(Bounded(gzip.GzipFile(path), path))
+        return io.TextIOWrapper(unpacked, encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
 
 
@@ -101,13 +116,21 @@ def write_separated(table: Table, temporary: Path, path: Path, separator: str) -
     """Every column; text that looks like a formula gets a single quote before it."""
     frame = table.frame
     text = {name: frame[name].astype(object) for name, dtype in frame.dtypes.items() if not numeric(dtype)}
-    guarded = {name: column.map(_guard) for name, column in text.items()}
+    guarded = {name: pd.Series(list(map(_guard, column)), frame.index, object) for name, column in text.items()}
     frame = frame.assign(**cast("dict[str, Any]", guarded)).rename(columns=_guard)
     cells = [str(cell) for column in [frame.columns, *guarded.values()] for cell in column]
     # The csv module quotes a lone carriage return only when it quotes all text.
     quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if "\r" in "".join(cells) else csv.QUOTE_MINIMAL
-    with _create(temporary, path.name.lower().endswith(".gz")) as file:
-        frame.to_csv(file, sep=separator, index=False, quoting=quoting, lineterminator="\n", encoding="utf-8")
+    try:
+        with _create(temporary, path.name.lower().endswith(".gz")) as file:
+            frame.to_csv(file, sep=separator, index=False, quoting=quoting, lineterminator="\n", encoding="utf-8")
+    except (OverflowError, TypeError) as error:
+        raise TableError(f"{path.name} cannot hold this table: {error}. Give each column one kind of value.") from error
+    except UnicodeEncodeError as error:
+        raise TableError(
+            f"{path.name} cannot hold the text {error.object[max(0, error.start - 20) : error.end + 20]!r}: a part of "
+            "it is no character, as in names of files that are not UTF-8. Rename it."
+        ) from error
 
 
 @contextmanager

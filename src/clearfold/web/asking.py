@@ -22,6 +22,8 @@ KEPT = 100
 """Queries that are remembered; the oldest go first, and their files with them."""
 FACTS = ("mpp", "width", "height", "large", "nuclei", "warnings")
 BOX = ("x", "y", "width", "height")
+FAR = 1e9
+"""Pixels from the corner of an image, beyond which nothing lies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +138,14 @@ class Queries:
 def read_box(given: dict[str, Any]) -> dict[str, float]:
     """x, y, width and height as numbers."""
     box = {name: given.get(name) for name in BOX}
-    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in box.values()):
-        raise Refused(422, f"{json.dumps(box)} came; wanted are x, y, width and height in pixels.")
+    if not all(_is_length(value) for value in box.values()):
+        raise Refused(422, f"{json.dumps(box)[:200]} came; wanted are x, y, width and height in pixels.")
     return {name: float(value) for name, value in box.items()}  # type: ignore[arg-type]
+
+
+def _is_length(value: Any) -> bool:
+    """A number, and not so large that nothing can be computed with it; NaN is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -FAR <= value <= FAR
 
 
 def _within(box: dict[str, float], width: float, height: float) -> dict[str, float]:

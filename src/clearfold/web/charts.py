@@ -111,7 +111,7 @@ def _places(library: Library, asked: dict[str, Any]) -> Any:
     rows, cases = asked.get("rows"), asked.get("cases")
     if isinstance(cases, list):
         at = {name: place for place, name in enumerate(library.ids)}
-        unknown = [name for name in cases if name not in at]
+        unknown = [name for name in cases if not isinstance(name, str) or name not in at]
         if unknown:
             raise Refused(404, f"There is no case {unknown[0]!r} in {library.name}.")
         rows = [at[name] for name in cases]

@@ -24,7 +24,8 @@ async def read_body(request: Request) -> dict[str, Any]:
         raise Refused(415, "Wanted is JSON (Content-Type: application/json), or a file as multipart/form-data.")
     try:
         given = json.loads(await request.body())
-    except ValueError as error:
+        json.dumps(given, ensure_ascii=False).encode()  # half a character, as in "\\ud800", is in no name and no path
+    except (ValueError, RecursionError) as error:
         raise Refused(400, f"What came is not JSON ({error}).") from error
     if not isinstance(given, dict):
         raise Refused(422, "Wanted is an object in braces: {...}.")
@@ -63,7 +64,7 @@ def read_mpp(given: Any) -> float | None:
         return None
     try:
         mpp = float(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         mpp = 0.0
     if not 0.01 <= mpp <= 100:
         raise Refused(422, f"mpp={str(given)[:40]!r} came; wanted are micrometres a pixel, such as 0.5.")
@@ -96,6 +97,8 @@ def heat_job(library: Library, given: dict[str, Any]) -> Job:
     if not isinstance(feature, str) or not isinstance(given.get("id"), str):
         raise Refused(422, "Wanted are the id of a slide and the name of a feature.")
     library.feature(feature)
+    if region is not None and not isinstance(region, dict):
+        raise Refused(422, "Wanted is a region as {x, y, width, height}, or none.")
     if not isinstance(tile, int) or not 128 <= tile <= 2048:
         raise Refused(422, f"tile={tile!r} came; wanted is a whole number of pixels from 128 to 2048.")
     settings = library.archive.settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from clearfold.errors import InputError
@@ -28,7 +28,7 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 8765
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     behind_proxy: str | None = None
     slides: tuple[Path, ...] = ()
     upload_bytes: int = 64 * 2**20

@@ -22,6 +22,8 @@ TILE = 256
 OPEN = 8
 """Slides that stay open."""
 LISTED = 1000
+UNNAMED = (OSError, ValueError, RuntimeError)
+"""What a path raises whose name no file can have, or whose links go round."""
 SUFFIXES = {
     *(".svs", ".ndpi", ".mrxs", ".scn", ".bif", ".vms", ".vmu", ".svslide", ".tif", ".tiff", ".png", ".jpg", ".jpeg")
 }
@@ -63,21 +65,31 @@ class Slides:
         if kind == "case":
             path = self.of_case(self._library.case(name))
             if path is None:
-                raise Refused(404, f"Case {name!r} has no image file here, only what was measured of it.")
+                raise Refused(
+                    404,
+                    f"Case {name!r} has no image file here, only what was measured of it. Images are shown that lie "
+                    "beside the archive or in a folder given with --slides.",
+                )
             return path
         if kind != "file" or "\0" in name:
             raise Refused(404, f"There is no slide {slide_id[:200]!r}.")
-        inside = [(folder / name).resolve() for folder in self._library.settings.slides]
-        inside = [p for p, folder in zip(inside, self._library.settings.slides, strict=True) if _holds(folder, p)]
+        try:
+            places = [(folder, (folder / name).resolve()) for folder in self._library.settings.slides]
+            inside = [path for folder, path in places if _holds(folder, path)]
+            there = [path for path in inside if path.is_file()]
+        except UNNAMED:
+            raise Refused(404, f"There is no slide {name[:200]!r}.") from None
         if not inside:
             raise Refused(403, "Only slides inside the folder that was given with --slides can be opened.")
-        there = [path for path in inside if path.is_file()]
         if not there:
             raise Refused(404, f"There is no slide {name[:200]!r}.")
         return there[0]
 
     def of_case(self, case: Case) -> Path | None:
-        """The image that a case names, beside the archive or in the folders of slides if it has been moved."""
+        """The image that a case names, beside the archive or in the folders of slides if it has been moved.
+
+        Whoever wrote the archive does not decide what is shown: an image elsewhere needs its folder in `--slides`.
+        """
         for column in NAMED_BY:
             named = case.about.get(column)
             if not isinstance(named, str) or Path(named).suffix.lower() not in SUFFIXES or "\0" in named:
@@ -86,7 +98,7 @@ class Slides:
             folders = [Path(), beside, *self._library.settings.slides]
             places = [folder / named for folder in folders] + [folder / Path(named).name for folder in folders[2:]]
             for path in places:
-                if path.is_file():
+                if _may_be_shown(path, folders):
                     return path.resolve()
         return None
 
@@ -162,6 +174,14 @@ class Slides:
 
 def _levels(width: int, height: int) -> int:
     return math.ceil(math.log2(max(width, height, 1))) + 1
+
+
+def _may_be_shown(path: Path, folders: list[Path]) -> bool:
+    """Whether there is such a file, and it lies, links followed, in one of the folders."""
+    try:
+        return path.is_file() and any(_holds(folder, path.resolve()) for folder in folders)
+    except UNNAMED:
+        return False
 
 
 def _holds(folder: Path, path: Path) -> bool:
