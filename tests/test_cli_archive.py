@@ -252,7 +252,8 @@ def test_indexing_goes_on_after_a_stop(images: Path) -> None:
     for number in range(12, 100):
         Pillow.fromarray(tissue(number)).save(images / f"tile{number:02d}.png")
     words = ["index", "images", "--mpp", "0.5", "-o", "cases.clearfold", "--embedding", "pca"]
-    command = [sys.executable, "-c", "from clearfold.cli import main; main()", *words]
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # background jobs ignore it
+    command = [sys.executable, "-c", f"{heard}; from clearfold.cli import main; main()", *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     while process.poll() is None and stored() < 3:
         time.sleep(0.05)
