@@ -79,6 +79,7 @@ Ratio = peer / clearfold: above 1 clearfold is faster. Outputs of both sides are
 | versions | {versions} |
 | commit | `{(about["commit"] or "unknown")[:12]}`{changed} |
 | time | {about["time"]} |
+{f"| circumstances | {about['note']} |" if about.get("note") else ""}
 """
 
 
